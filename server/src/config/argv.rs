@@ -10,9 +10,9 @@ use std::ffi::OsString;
 
 use clap::CommandFactory;
 
-use super::error::{ConfigError, Origin};
+use super::error::ConfigError;
 use super::flags::{Flags, IGNORED};
-use super::given::Given;
+use super::given::{Given, Origin};
 use super::values::{Kind, kind_of};
 
 /// The command line, split.

@@ -8,9 +8,9 @@ use std::ffi::OsString;
 
 use clap::CommandFactory;
 
-use super::error::{ConfigError, Origin};
+use super::error::ConfigError;
 use super::flags::{Flags, IGNORED, OWN_SECTION};
-use super::given::Given;
+use super::given::{Given, Origin};
 
 /// The variables that concern us, by name. Empty ones are left out.
 pub(crate) type Variables = BTreeMap<String, OsString>;

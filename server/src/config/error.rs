@@ -3,19 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// A flag on the command line.
-    CommandLine,
-    /// The environment variable of this name.
-    Environment(String),
-    /// The key of this name in the configuration file.
-    File(String),
-    /// Nowhere: the default.
-    Default,
-}
-
 /// The configuration is not usable. Nothing has been created; the caller prints it to stderr and ends with
 /// [`ConfigError::exit_code`].
 #[derive(Debug)]

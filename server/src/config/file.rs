@@ -8,9 +8,9 @@
 use clap::CommandFactory;
 use serde_norway::{Mapping, Value};
 
-use super::error::{ConfigError, Origin};
+use super::error::ConfigError;
 use super::flags::Flags;
-use super::given::Given;
+use super::given::{Given, Origin};
 use super::values::{Kind, kind_of};
 
 /// Keys of the mappings inside the file, with the flag that each one is.

@@ -6,8 +6,19 @@
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
 
-use super::error::{ConfigError, Origin};
+use super::error::ConfigError;
 use super::flags::Flags;
+
+/// Where a value was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A flag on the command line.
+    CommandLine,
+    /// The environment variable of this name.
+    Environment(String),
+    /// The key of this name in the configuration file.
+    File(String),
+}
 
 /// A flag that somebody set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +35,7 @@ impl Given {
     /// The setting by the name that its author knows.
     pub(crate) fn setting(&self) -> String {
         match &self.origin {
-            Origin::CommandLine | Origin::Default => format!("--{}", self.flag),
+            Origin::CommandLine => format!("--{}", self.flag),
             Origin::Environment(variable) => variable.clone(),
             Origin::File(key) => format!("{key} in the configuration file"),
         }
@@ -37,6 +48,16 @@ pub(crate) fn setting_of(given: &[Given], flag: &str) -> String {
         Some(one) => one.setting(),
         None => format!("--{flag}"),
     }
+}
+
+/// The error that the value of `flag` breaks a rule. `message` names the flag, as etcd's does; if the value was not
+/// written as a flag, the hint says where.
+pub(crate) fn broken_rule(given: &[Given], flag: &str, message: String) -> ConfigError {
+    let hint = match given.iter().rev().find(|one| one.flag == flag) {
+        Some(one) if one.origin != Origin::CommandLine => Some(format!("set by {}", one.setting())),
+        _ => None,
+    };
+    ConfigError::Invalid { message, hint }
 }
 
 /// Parses all values; a flag set twice has its last value.

@@ -74,7 +74,7 @@ fn describe(text: &mut String, argument: &clap::Arg) {
     }
     match support_of(flag) {
         Some(Support::Refused(reason)) => {
-            let _ = write!(words, " REFUSED: {reason}.");
+            let _ = write!(words, " Refused when set: {reason}.");
         }
         Some(Support::NoEffect(reason)) => {
             let _ = write!(words, " Accepted without effect: {reason}.");

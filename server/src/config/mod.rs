@@ -1,8 +1,8 @@
 //! Configuration: etcd's flags, `ETCD_*` variables and configuration file, turned into one typed [`Config`].
 //!
 //! READING ORDER: `values` and `url` (texts to values), `flags` (all names), `given` (values with where they were
-//! written), `argv`, `environment` and `file` (the three sources), `support` (what is refused), `validate` (rules
-//! between values), `settings` (the result), `bootstrap` and `ids` (a first start), `help`.
+//! written), `argv`, `environment` and `file` (the three sources), `support` (what is refused), `addresses` and
+//! `validate` (rules between values), `settings` (the result), `bootstrap` and `ids` (a first start), `help`.
 //!
 //! A flag wins over its variable, a variable over the default. With a configuration file, flags and variables are
 //! ignored.
@@ -12,6 +12,7 @@
 //! * It never panics, whatever the words.
 //! * What would be unsafe to ignore is refused by name; the rest that has no effect is warned about.
 
+mod addresses;
 mod allowed;
 mod argv;
 mod bootstrap;
@@ -34,9 +35,10 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use addresses::Source;
 pub use allowed::Allowed;
 pub use bootstrap::Bootstrap;
-pub use error::{ConfigError, Origin};
+pub use error::ConfigError;
 pub use flags::ClusterState;
 pub use gates::FeatureGates;
 pub use help::{ETCD_VERSION, KEELSON_VERSION};
@@ -116,7 +118,7 @@ fn load_on(
         }
     };
     let flags = given::parse(&given)?;
-    let source = if file.is_some() { validate::Source::File } else { validate::Source::Words };
+    let source = if file.is_some() { Source::File } else { Source::Words };
     validate::validate(flags, &given, source, default_host, warnings)
         .map(|config| Invocation::Serve(Box::new(config)))
 }

@@ -10,7 +10,7 @@ use clap::CommandFactory;
 use super::error::ConfigError;
 use super::flags::Flags;
 use super::given::Given;
-use super::url::{Url, UrlList};
+use super::url::Url;
 use super::values::{Kind, Switch, kind_of};
 
 /// How far a flag is supported.
@@ -160,17 +160,6 @@ fn is_default(argument: &clap::Arg, value: &str) -> bool {
     }
 }
 
-/// Refuses URLs that need TLS.
-///
-/// # Errors
-/// [`ConfigError::Unsupported`] for the first `https` or `unixs` URL.
-pub(crate) fn check_schemes(given: &[Given], flag: &str, urls: &UrlList) -> Result<(), ConfigError> {
-    match urls.0.iter().find(|url| url.scheme().is_secure()) {
-        Some(url) => Err(secure_url(super::given::setting_of(given, flag), url)),
-        None => Ok(()),
-    }
-}
-
 /// The refusal of a URL that needs TLS.
 pub(crate) fn secure_url(setting: String, url: &Url) -> ConfigError {
     ConfigError::Unsupported {
@@ -182,7 +171,7 @@ pub(crate) fn secure_url(setting: String, url: &Url) -> ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::error::Origin;
+    use crate::config::given::Origin;
 
     #[test]
     fn every_row_is_a_flag() {
