@@ -1,0 +1,203 @@
+//! The figures of one run, as text for people or as JSON.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::driver::{Plan, Tally};
+use super::process::{CpuSource, Sample};
+
+/// Latency percentiles in microseconds.
+#[derive(Debug, Serialize)]
+pub(crate) struct Latency {
+    /// Half are at or below.
+    pub(crate) p50: f64,
+    /// Nine of ten.
+    pub(crate) p90: f64,
+    /// 99 of 100.
+    pub(crate) p99: f64,
+    /// 999 of 1000.
+    pub(crate) p99_9: f64,
+    /// The slowest.
+    pub(crate) max: f64,
+}
+
+impl Latency {
+    /// The percentiles of a histogram of nanoseconds; zeros if it is empty.
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
+        let micros = |nanos: u64| nanos as f64 / 1000.0;
+        let at = |quantile| micros(histogram.value_at_quantile(quantile));
+        Latency { p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), max: micros(histogram.max()) }
+    }
+}
+
+/// What the server used during the run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Server {
+    /// CPU of all its threads, by operation.
+    pub(crate) cpu_us_per_operation: f64,
+    /// Where that figure comes from.
+    pub(crate) cpu_source: CpuSource,
+    /// Resident memory before.
+    pub(crate) resident_bytes_before: u64,
+    /// Resident memory after.
+    pub(crate) resident_bytes_after: u64,
+    /// Bytes sent towards the disk.
+    pub(crate) written_bytes: Option<u64>,
+}
+
+/// The figures of one run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// The subcommand.
+    pub(crate) load: &'static str,
+    /// Connections.
+    pub(crate) connections: usize,
+    /// Calls in flight on each.
+    pub(crate) calls: usize,
+    /// Operations per second asked for, in an open loop.
+    pub(crate) rate: Option<f64>,
+    /// Operations that succeeded.
+    pub(crate) operations: u64,
+    /// Operations that failed.
+    pub(crate) errors: u64,
+    /// Why they failed.
+    pub(crate) error_kinds: BTreeMap<String, u64>,
+    /// Length of the run.
+    pub(crate) seconds: f64,
+    /// Succeeded operations per second.
+    pub(crate) operations_per_second: f64,
+    /// Latency percentiles in microseconds.
+    pub(crate) latency_us: Latency,
+    /// Bytes of all answers.
+    pub(crate) received_bytes: u64,
+    /// CPU of this client, by operation.
+    pub(crate) client_cpu_us_per_operation: f64,
+    /// The server's side, if its process id was given.
+    pub(crate) server: Option<Server>,
+    /// What only this subcommand counts.
+    #[serde(flatten)]
+    pub(crate) extra: BTreeMap<&'static str, i64>,
+}
+
+/// Samples of a process before and after.
+pub(crate) type Span = (Sample, Sample);
+
+impl Report {
+    /// Puts the figures together.
+    pub(crate) fn new(
+        load: &'static str,
+        plan: &Plan,
+        tally: &Tally,
+        client: Span,
+        server: Option<Span>,
+        extra: BTreeMap<&'static str, i64>,
+    ) -> Self {
+        let operations = tally.latency.len();
+        let seconds = tally.elapsed.as_secs_f64();
+        let cpu = |(before, after): &Span| {
+            after.cpu_nanos.saturating_sub(before.cpu_nanos) as f64 / 1000.0 / operations.max(1) as f64
+        };
+        Report {
+            load,
+            connections: plan.connections,
+            calls: plan.calls,
+            rate: plan.rate,
+            operations,
+            errors: tally.failed(),
+            error_kinds: tally.errors.clone(),
+            seconds,
+            operations_per_second: operations as f64 / seconds.max(f64::MIN_POSITIVE),
+            latency_us: Latency::of(&tally.latency),
+            received_bytes: tally.received_bytes,
+            client_cpu_us_per_operation: cpu(&client),
+            server: server.map(|span| Server {
+                cpu_us_per_operation: cpu(&span),
+                cpu_source: span.1.cpu_source,
+                resident_bytes_before: span.0.resident_bytes,
+                resident_bytes_after: span.1.resident_bytes,
+                written_bytes: span
+                    .1
+                    .written_bytes
+                    .zip(span.0.written_bytes)
+                    .map(|(after, before)| after - before),
+            }),
+            extra,
+        }
+    }
+
+    /// A few lines for people.
+    pub(crate) fn text(&self) -> String {
+        let mut lines = vec![format!(
+            "{} {}x{}: {} ops, {} errors, {:.2} s, {:.0} ops/s",
+            self.load,
+            self.connections,
+            self.calls,
+            self.operations,
+            self.errors,
+            self.seconds,
+            self.operations_per_second
+        )];
+        let latency = &self.latency_us;
+        lines.push(format!(
+            "  latency ms   p50 {:.3}  p90 {:.3}  p99 {:.3}  p99.9 {:.3}  max {:.3}",
+            latency.p50 / 1e3,
+            latency.p90 / 1e3,
+            latency.p99 / 1e3,
+            latency.p99_9 / 1e3,
+            latency.max / 1e3
+        ));
+        lines.push(format!(
+            "  client       {:.1} us CPU/op, {} bytes received",
+            self.client_cpu_us_per_operation, self.received_bytes
+        ));
+        if let Some(server) = &self.server {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            lines.push(format!(
+                "  server       {:.1} us CPU/op ({}), RSS {:.1} -> {:.1} MiB, written {}",
+                server.cpu_us_per_operation,
+                match server.cpu_source {
+                    CpuSource::Schedstat => "schedstat",
+                    CpuSource::Stat => "stat ticks",
+                },
+                mib(server.resident_bytes_before),
+                mib(server.resident_bytes_after),
+                server.written_bytes.map_or("unknown".to_owned(), |bytes| format!("{:.1} MiB", mib(bytes))),
+            ));
+        }
+        lines.extend(self.extra.iter().map(|(name, value)| format!("  {name:<12} {value}")));
+        lines.extend(self.error_kinds.iter().map(|(kind, count)| format!("  error        {count} x {kind}")));
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_of_a_known_distribution() {
+        let mut histogram = Histogram::new_with_bounds(1_000, 120_000_000_000, 3).expect("bounds");
+        for micros in 1..=1000_u64 {
+            histogram.record(micros * 1000).expect("in bounds");
+        }
+        let latency = Latency::of(&histogram);
+        for (got, want, name) in [
+            (latency.p50, 500.0, "p50"),
+            (latency.p90, 900.0, "p90"),
+            (latency.p99, 990.0, "p99"),
+            (latency.p99_9, 999.0, "p99.9"),
+            (latency.max, 1000.0, "max"),
+        ] {
+            assert!((got - want).abs() <= want * 0.002, "{name}: {got}, three digits of {want} expected");
+        }
+    }
+
+    #[test]
+    fn no_operation_has_no_latency() {
+        let histogram = Histogram::new_with_bounds(1_000, 120_000_000_000, 3).expect("bounds");
+        let latency = Latency::of(&histogram);
+        assert_eq!((latency.p50, latency.max), (0.0, 0.0));
+    }
+}
