@@ -95,7 +95,7 @@ fn similar(command: &clap::Command, name: &str) -> Option<String> {
                 .to_owned(),
         );
     }
-    let limit = 1 + name.chars().count() / 6;
+    let limit = 1 + name.chars().count() / 4;
     command
         .get_arguments()
         .filter_map(clap::Arg::get_long)
@@ -164,6 +164,7 @@ mod tests {
         for (text, want) in [
             ("--bogus", "flag provided but not defined: -bogus"),
             ("--nam x", "did you mean --name?"),
+            ("--nmae x", "did you mean --name?"),
             ("--initial-cluster-stat=new", "did you mean --initial-cluster-state?"),
             ("--experimental-initial-corrupt-check=true", "no --experimental flags"),
             ("--discovery=x", "flag provided but not defined: -discovery"),

@@ -65,7 +65,7 @@ impl Config {
                 ),
             });
         }
-        let member_id = ids::member_id(&listed, &self.initial_cluster_token, None);
+        let member_id = ids::member_id(&listed, &self.initial_cluster_token);
         Ok(Bootstrap { member_id, cluster_id: ids::cluster_id(&[member_id]), peer_urls: listed })
     }
 

@@ -1,26 +1,23 @@
 //! Ids of members and clusters, by etcd's rule, so that a Keelson started with an etcd's flags has that etcd's ids.
 //!
-//! Member: the first 8 bytes, big-endian, of SHA-1 over its peer URLs, sorted and without separators, the cluster's
-//! token, and, if it was added to a running cluster, the second of that in decimal. Cluster: the same over the ids of
-//! its first members, ascending, 8 bytes big-endian each.
+//! Member of a new cluster: the first 8 bytes, big-endian, of SHA-1 over its peer URLs, sorted and without separators,
+//! and the cluster's token. Member added to a running cluster: the same over its URLs and the second of that, in
+//! decimal; the token is no part of it. Cluster: the same over the ids of its first members, ascending, 8 bytes
+//! big-endian each.
 
 use sha1::{Digest, Sha1};
 
-/// The id of a member.
-///
-/// `added_unix_seconds` is the time at which it was added to a running cluster; `None` for a member that the cluster
-/// starts with.
-pub fn member_id(peer_urls: &[String], token: &str, added_unix_seconds: Option<i64>) -> u64 {
-    let mut sorted: Vec<&str> = peer_urls.iter().map(String::as_str).collect();
-    sorted.sort_unstable();
-    let mut hash = Sha1::new();
-    for url in sorted {
-        hash.update(url);
-    }
+/// The id of a member that the cluster starts with.
+pub fn member_id(peer_urls: &[String], token: &str) -> u64 {
+    let mut hash = hash_of_urls(peer_urls);
     hash.update(token);
-    if let Some(seconds) = added_unix_seconds {
-        hash.update(seconds.to_string());
-    }
+    first_eight(hash)
+}
+
+/// The id of a member that is added to a running cluster at `unix_seconds`.
+pub fn added_member_id(peer_urls: &[String], unix_seconds: i64) -> u64 {
+    let mut hash = hash_of_urls(peer_urls);
+    hash.update(unix_seconds.to_string());
     first_eight(hash)
 }
 
@@ -33,6 +30,16 @@ pub fn cluster_id(member_ids: &[u64]) -> u64 {
         hash.update(id.to_be_bytes());
     }
     first_eight(hash)
+}
+
+fn hash_of_urls(peer_urls: &[String]) -> Sha1 {
+    let mut sorted: Vec<&str> = peer_urls.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    let mut hash = Sha1::new();
+    for url in sorted {
+        hash.update(url);
+    }
+    hash
 }
 
 fn first_eight(hash: Sha1) -> u64 {
@@ -79,7 +86,7 @@ mod tests {
             ),
         ] {
             let urls: Vec<String> = urls.into_iter().map(str::to_owned).collect();
-            assert_eq!(member_id(&urls, token, None), member, "{why}");
+            assert_eq!(member_id(&urls, token), member, "{why}");
             assert_eq!(cluster_id(&[member]), cluster, "{why}");
         }
     }
@@ -88,16 +95,20 @@ mod tests {
     fn a_cluster_of_three_is_that_of_a_real_etcd() {
         let ids: Vec<u64> = ["http://127.0.0.1:23811", "http://127.0.0.1:23812", "http://127.0.0.1:23813"]
             .iter()
-            .map(|url| member_id(&[(*url).to_owned()], "tok", None))
+            .map(|url| member_id(&[(*url).to_owned()], "tok"))
             .collect();
         assert_eq!(ids, [8145455945784099648, 10682853467239572369, 295355752453245754]);
         assert_eq!(cluster_id(&ids), 16252160449446271490, "in whatever order they come");
     }
 
     #[test]
-    fn a_member_added_later_has_an_id_of_its_own() {
-        let urls = ["http://localhost:2380".to_owned()];
-        let ids = [None, Some(1_700_000_000), Some(1_700_000_001)].map(|added| member_id(&urls, "t", added));
-        assert!(ids[0] != ids[1] && ids[1] != ids[2], "{ids:?}");
+    fn a_member_added_later_is_that_of_a_real_etcd() {
+        let urls = ["http://127.0.0.1:24000".to_owned()];
+        assert_eq!(
+            added_member_id(&urls, 1_796_094_239),
+            11368168977964728629,
+            "the cluster's token was tok"
+        );
+        assert_ne!(added_member_id(&urls, 1_796_094_240), 11368168977964728629, "a second later");
     }
 }

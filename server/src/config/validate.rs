@@ -291,7 +291,10 @@ fn auto_compaction(flags: &ClusteringFlags, given: &[Given]) -> Result<AutoCompa
 fn check_auth_token(token: &str, given: &[Given]) -> Result<(), ConfigError> {
     const FLAG: &str = "auth-token";
     // What follows the first comma are options, among them paths of keys; they are not repeated in a message.
-    let kind = token.split(',').next().unwrap_or_default();
+    let (kind, options) = token.split_once(',').unwrap_or((token, ""));
+    if !options.is_empty() && options.split(',').any(|option| option.split('=').count() != 2) {
+        return Err(broken_rule(given, FLAG, format!("--{FLAG}: options after {kind:?} must be KEY=VALUE")));
+    }
     match kind {
         "simple" | "" => Ok(()),
         "jwt" => Err(ConfigError::Unsupported {

@@ -79,6 +79,7 @@ fn refusals_have_etcds_exit_codes() {
         ("--log-outputs=default,stderr", 1, r#"multi logoutput for "default""#),
         ("--log-outputs=", 1, "must not be empty"),
         ("--auth-token=foo", 1, "unknown token type"),
+        ("--auth-token=simple,x", 1, "must be KEY=VALUE"),
         ("--max-learners=-1", 1, "--max-learners must be >=0"),
         ("--log-segment-bytes=1", 1, "--log-segment-bytes must be from"),
         ("--memtable-bytes=0", 1, "--memtable-bytes must be at least"),
