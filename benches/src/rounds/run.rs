@@ -202,10 +202,15 @@ impl Run<'_> {
         let long = std::mem::replace(&mut self.long, Follower::new(base + 1));
         let long = self.set_off(long);
         tokio::time::sleep(half).await;
+        let compact = self.options.compact_every > 0 && number.is_multiple_of(self.options.compact_every);
+        if compact && base > self.compacted {
+            // Said before it is done: no watch of this round may need what it takes away.
+            self.compacted = base;
+        }
         let earliest = (base - OLD_WATCH_MAX).max(self.history.base).max(self.compacted) + 1;
         let from = self.random.random_range(earliest..=base + 1);
         let old = self.set_off(Follower::new(from));
-        let compacted = self.compact(number, base).await;
+        let compacted = compact && self.compact(base).await;
         tokio::time::sleep(half).await;
 
         self.recorder.stop.set(true);
@@ -246,13 +251,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Compacts to `base` where the plan says so. Returns whether that was acknowledged.
-    async fn compact(&mut self, number: u64, base: i64) -> bool {
-        let due = self.options.compact_every > 0 && number.is_multiple_of(self.options.compact_every);
-        if !due || base <= self.compacted {
-            return false;
-        }
-        self.compacted = base;
+    /// Compacts to `base`. Returns whether that was acknowledged.
+    async fn compact(&mut self, base: i64) -> bool {
         let endpoint = self.options.endpoint.clone();
         let acknowledged = tokio::time::timeout(COMPACT_TIMEOUT, async move {
             let request = wire::CompactionRequest { revision: base, physical: false };
