@@ -15,7 +15,7 @@ fn edit(uid: u64) -> Edit {
         next_uid: uid + 1,
         compacted: uid.cast_signed() / 2,
         log: Some(Bytes::from(vec![uid as u8; 40])),
-        boundary: (uid % 2 == 0).then(|| (applied, Bytes::from(vec![1; 700]))),
+        boundary: uid.is_multiple_of(2).then(|| (applied, Bytes::from(vec![1; 700]))),
     }
 }
 

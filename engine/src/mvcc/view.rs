@@ -139,3 +139,6 @@ impl View {
         Ok(out)
     }
 }
+
+#[cfg(test)]
+mod tests;

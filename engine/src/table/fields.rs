@@ -23,11 +23,6 @@ impl<'a> Fields<'a> {
         Fields { bytes, at: at.min(bytes.len()) }
     }
 
-    /// Offset of the next field.
-    pub(crate) fn at(&self) -> usize {
-        self.at
-    }
-
     /// Bytes not read yet.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len() - self.at

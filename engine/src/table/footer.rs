@@ -2,7 +2,7 @@
 //!
 //! LAYOUT of the footer (numbers LEB128, signed ones zig-zag)
 //! ```text
-//! | uid | filter: offset, len, crc u32 | index: offset, len, crc u32 | compacted | base_versions | keys
+//! | uid | filter: offset, len, crc u32 | index: offset, len, crc u32 | compacted | base_versions | base_weight | keys
 //! | versions | weight | value_bytes | min_rev | max_rev | newest_weight | first: space u8, len, key | last: space u8, len, key
 //! | n_segments | uid, bytes ... | applied revision | n_groups | group, index ... |
 //! ```
@@ -49,6 +49,8 @@ pub(crate) struct Footer {
     /// Versions at or below `compacted`, without tombstones exactly at it: of these, those that are not
     /// visible at `compacted` are superfluous.
     pub(crate) base_versions: u64,
+    /// Sum of the weights of the versions at or below `compacted`.
+    pub(crate) base_weight: i64,
     /// Distinct keys.
     pub(crate) keys: u64,
     pub(crate) sums: Sums,
@@ -165,6 +167,7 @@ impl Footer {
         self.index.encode(&mut bytes);
         put_varint(&mut bytes, zigzag(self.compacted));
         put_varint(&mut bytes, self.base_versions);
+        put_varint(&mut bytes, zigzag(self.base_weight));
         put_varint(&mut bytes, self.keys);
         put_varint(&mut bytes, self.sums.versions);
         put_varint(&mut bytes, zigzag(self.sums.weight));
@@ -195,6 +198,7 @@ impl Footer {
         let index = Section::decode(fields)?;
         let compacted = fields.zigzag()?;
         let base_versions = fields.varint()?;
+        let base_weight = fields.zigzag()?;
         let keys = fields.varint()?;
         let versions = fields.varint()?;
         let sums = Sums { versions, weight: fields.zigzag()?, value_bytes: fields.varint()? };
@@ -214,6 +218,7 @@ impl Footer {
             index,
             compacted,
             base_versions,
+            base_weight,
             keys,
             sums,
             revisions,
@@ -237,6 +242,7 @@ mod tests {
             index: Section { offset: 132, len: 99, crc: 2 },
             compacted: 5,
             base_versions: 4,
+            base_weight: 3,
             keys: 3,
             sums: Sums { weight: 2, versions: 9, value_bytes: 1000 },
             revisions: Revisions { min: 4, max: 20, newest_weight: 18 },

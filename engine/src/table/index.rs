@@ -219,21 +219,18 @@ impl BlockIndex {
         at.checked_sub(1).map_or(Sums::default(), |before| self.blocks[before].totals)
     }
 
-    /// About how many versions have a revision at or below `main`: within a block they count as evenly spread.
-    pub(crate) fn versions_upto(&self, main: i64) -> u64 {
-        (0..self.blocks.len())
-            .map(|at| {
-                let (versions, revisions) = (self.own(at).versions, self.blocks[at].revisions);
-                if revisions.max <= main {
-                    versions
-                } else if revisions.min > main {
-                    0
-                } else {
-                    let below = i128::from(main) - i128::from(revisions.min) + 1;
-                    let all = i128::from(revisions.max) - i128::from(revisions.min) + 1;
-                    u64::try_from(i128::from(versions) * below / all).unwrap_or(versions)
-                }
-            })
-            .sum()
+    /// About how many versions have a revision at or below `main`, and what their weights sum to: within a
+    /// block, versions and weights count as evenly spread over its revisions.
+    pub(crate) fn about_upto(&self, main: i64) -> (u64, i64) {
+        let mut about = (0, 0);
+        for at in 0..self.blocks.len() {
+            let (own, revisions) = (self.own(at), self.blocks[at].revisions);
+            let all = i128::from(revisions.max) - i128::from(revisions.min) + 1;
+            let below = (i128::from(main) - i128::from(revisions.min) + 1).clamp(0, all.max(0));
+            let share = |of: i128| if all > 0 { of * below / all } else { 0 };
+            about.0 += u64::try_from(share(own.versions.into())).unwrap_or(0);
+            about.1 += i64::try_from(share(own.weight.into())).unwrap_or(0);
+        }
+        about
     }
 }

@@ -206,15 +206,13 @@ impl Memtable {
     ) -> Option<Resume> {
         let content = self.content.read();
         let start = resume.map_or(&range.start, |resume| &resume.key);
-        let mut looked_at = 0;
-        for slot in content.leaves(space).slots_from(start) {
+        for (looked_at, slot) in content.leaves(space).slots_from(start).enumerate() {
             if range.is_past(&slot.key) {
                 return None;
             }
             if looked_at >= CHUNK {
                 return Some(Resume { key: slot.key.clone(), below: TOP });
             }
-            looked_at += 1;
             let below = resume.filter(|resume| resume.key == slot.key).map_or(TOP, |resume| resume.below);
             let upto = slot.versions.partition_point(|v| v.revision < below && v.revision.main <= window.1);
             for version in slot.versions[..upto].iter().rev() {

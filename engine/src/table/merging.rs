@@ -10,10 +10,10 @@ use super::memtable::Memtable;
 use super::reader::Table;
 use super::versions::{MergedVersions, Versions};
 use super::walker::Walker;
-use super::writer::{TableRecord, Writer};
+use super::writer::{BLOCK_BYTES, TableRecord, Writer, file_name};
 use super::{Applied, KeyRange};
 use crate::disk::Disk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mvcc::rule::Rule;
 use crate::types::Space;
 
@@ -58,7 +58,7 @@ impl Merge {
     ) -> Result<Self> {
         let versions = versions_of(&inputs, Space::Kv)?;
         let keys_max = inputs.iter().map(Input::keys).sum();
-        let writer = Writer::create(disk, uid, keys_max, compacted)?;
+        let writer = Writer::create(disk, uid, keys_max, compacted, BLOCK_BYTES)?;
         let rule = Rule::new(compacted, with_oldest);
         Ok(Merge { inputs, compacted, rule, writer, space: Space::Kv, versions, key: Vec::new() })
     }
@@ -111,8 +111,8 @@ impl Merge {
     /// From writing; the merge is good for [`Merge::abort`] only then.
     pub(crate) fn finish(&mut self, disk: &dyn Disk, applied: Applied) -> Result<Option<TableRecord>> {
         if self.writer.is_empty() {
-            let name = super::writer::file_name(self.uid());
-            disk.remove(&name).map_err(|source| crate::Error::io(&name, &source))?;
+            let name = file_name(self.uid());
+            disk.remove(&name).map_err(|source| Error::io(&name, &source))?;
             return Ok(None);
         }
         self.writer.finish(applied).map(Some)

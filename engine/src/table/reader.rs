@@ -249,13 +249,13 @@ impl Table {
         Ok(sum)
     }
 
-    /// About how many versions here a merge at revision `compacted` would find at or below it, without the
-    /// tombstones that it would have to keep; exact if the table was written at that revision.
-    pub(crate) fn base_versions(&self, compacted: i64) -> u64 {
+    /// About how many versions here are at or below `compacted`, without tombstones that a merge would keep,
+    /// and what their weights sum to; exact if the table was written at that revision. No read.
+    pub(crate) fn base(&self, compacted: i64) -> (u64, i64) {
         if compacted == self.footer.compacted {
-            self.footer.base_versions
+            (self.footer.base_versions, self.footer.base_weight)
         } else {
-            self.index.versions_upto(compacted)
+            self.index.about_upto(compacted)
         }
     }
 

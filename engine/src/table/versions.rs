@@ -138,7 +138,7 @@ impl TableVersions {
         while at < self.walker.blocks().end && !blocks[at].revisions.meet(self.window) {
             at += 1;
         }
-        self.walker.to_block(at)
+        self.walker.go_to_block(at)
     }
 }
 

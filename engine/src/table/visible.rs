@@ -175,7 +175,7 @@ impl ForwardVisible {
         while at < self.walker.blocks().end && index.blocks[at].revisions.min > main {
             at += 1;
         }
-        self.walker.to_block(at)
+        self.walker.go_to_block(at)
     }
 }
 
@@ -221,7 +221,7 @@ impl BackwardVisible {
         let first = self.walker.blocks().start;
         let hidden = |at: &usize| blocks[*at].revisions.min > self.question.main;
         match (first..self.walker.block_at()).rev().find(|at| !hidden(at)) {
-            Some(at) => self.walker.to_end_of_block(at),
+            Some(at) => self.walker.go_to_end_of_block(at),
             None => Ok(false),
         }
     }

@@ -63,7 +63,7 @@ impl Walker {
 
     /// Goes to the first interval; `false` if the space is empty.
     pub(crate) fn first(&mut self) -> Result<bool> {
-        self.to_block(self.blocks.start)
+        self.go_to_block(self.blocks.start)
     }
 
     /// Goes to the last interval; `false` if the space is empty.
@@ -71,7 +71,7 @@ impl Walker {
         let Some(at) = self.blocks.end.checked_sub(1).filter(|at| *at >= self.blocks.start) else {
             return Ok(false);
         };
-        self.to_end_of_block(at)
+        self.go_to_end_of_block(at)
     }
 
     /// Goes to the last interval that begins at or before `(key, revision)`, or to the first; `false` if the
@@ -90,7 +90,7 @@ impl Walker {
     /// Goes to the next interval; `false` after the last.
     pub(crate) fn next(&mut self) -> Result<bool> {
         if self.is_last_of_block() {
-            return self.to_block(self.block_at + 1);
+            return self.go_to_block(self.block_at + 1);
         }
         self.decode(self.interval_at + 1)?;
         Ok(true)
@@ -111,7 +111,7 @@ impl Walker {
     }
 
     /// Goes to the first interval of the block at `at`; `false` if there is none in the space.
-    pub(crate) fn to_block(&mut self, at: usize) -> Result<bool> {
+    pub(crate) fn go_to_block(&mut self, at: usize) -> Result<bool> {
         if !self.blocks.contains(&at) {
             return Ok(false);
         }
@@ -121,7 +121,7 @@ impl Walker {
     }
 
     /// Goes to the last interval of the block at `at`; `false` if there is none in the space.
-    pub(crate) fn to_end_of_block(&mut self, at: usize) -> Result<bool> {
+    pub(crate) fn go_to_end_of_block(&mut self, at: usize) -> Result<bool> {
         if !self.blocks.contains(&at) {
             return Ok(false);
         }

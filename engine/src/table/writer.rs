@@ -19,8 +19,8 @@ use crate::disk::{Disk, File};
 use crate::error::{Error, Result};
 use crate::types::{Revision, Space};
 
-/// A block is ended when it has this many bytes.
-const BLOCK_BYTES: usize = 16 << 10;
+/// Bytes of a block: small enough to be read for one key, large enough to share a read and a checksum.
+pub(crate) const BLOCK_BYTES: usize = 16 << 10;
 /// Bytes collected before they are written.
 const WRITE_BYTES: usize = 256 << 10;
 
@@ -51,6 +51,7 @@ pub(crate) struct Writer {
     /// Bytes to be written at `written`.
     buffer: Vec<u8>,
     block: block::Builder,
+    block_bytes: usize,
     block_first: Option<(Space, Bytes, Revision)>,
     block_revisions: Revisions,
     index: Vec<u8>,
@@ -58,6 +59,7 @@ pub(crate) struct Writer {
     /// Compaction revision whose rule the caller applies.
     compacted: i64,
     base_versions: u64,
+    base_weight: i64,
     filter: filter::Builder,
     keys: u64,
     sums: Sums,
@@ -69,11 +71,17 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts table `uid` with room in its filter for `keys_max` keys, of versions that the compaction rule
-    /// at `compacted` left.
+    /// at `compacted` left. A block is ended when it has `block_bytes`.
     ///
     /// # Errors
     /// [`Error::Full`] and [`Error::Io`] from the disk.
-    pub(crate) fn create(disk: &dyn Disk, uid: u64, keys_max: u64, compacted: i64) -> Result<Self> {
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        uid: u64,
+        keys_max: u64,
+        compacted: i64,
+        block_bytes: usize,
+    ) -> Result<Self> {
         let name = file_name(uid);
         let file = disk.create(&name).map_err(|source| Error::io(&name, &source))?;
         Ok(Writer {
@@ -83,12 +91,14 @@ impl Writer {
             written: 0,
             buffer: encode_header(uid),
             block: block::Builder::default(),
+            block_bytes,
             block_first: None,
             block_revisions: Revisions::NONE,
             index: Vec::new(),
             n_blocks: 0,
             compacted,
             base_versions: 0,
+            base_weight: 0,
             filter: filter::Builder::new(keys_max),
             keys: 0,
             sums: Sums::default(),
@@ -102,11 +112,6 @@ impl Writer {
     /// Number of the table.
     pub(crate) fn uid(&self) -> u64 {
         self.uid
-    }
-
-    /// Bytes of the table so far.
-    pub(crate) fn len(&self) -> u64 {
-        self.written + (self.buffer.len() + self.block.size()) as u64
     }
 
     /// Whether nothing was added.
@@ -164,10 +169,13 @@ impl Writer {
         if main < self.compacted || main == self.compacted && !version.is_tombstone() {
             self.base_versions += 1;
         }
+        if main <= self.compacted {
+            self.base_weight += i64::from(version.weight);
+        }
         if let Some((segment, len)) = version.log_bytes() {
             *self.segments.entry(segment).or_default() += len;
         }
-        if self.block.size() >= BLOCK_BYTES {
+        if self.block.size() >= self.block_bytes {
             self.end_block()?;
         }
         Ok(())
@@ -195,6 +203,7 @@ impl Writer {
             index,
             compacted: self.compacted,
             base_versions: self.base_versions,
+            base_weight: self.base_weight,
             keys: self.keys,
             sums: self.sums,
             revisions: self.revisions,

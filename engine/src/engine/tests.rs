@@ -1,0 +1,8 @@
+//! The whole engine against a plain model: batches, compactions, flushes, merges, restarts, power cuts.
+
+mod concurrent;
+mod model;
+mod reclaim;
+mod refusals;
+mod story;
+mod world;
