@@ -1,0 +1,86 @@
+//! Group commit: one frame is written and synced while the next one fills.
+//!
+//! The committer's own lock is held over the I/O; the log's lock only to take the frame and to publish that
+//! it is durable. A segment's header is written with its first frame, in one write, and a file that is new
+//! gets its name synced before that frame counts as durable.
+
+use super::Log;
+use super::Ticket;
+use super::format::HEADER_PAGE;
+use super::frame::Frame;
+use super::pool::PoolFile;
+use crate::error::{Error, Result};
+use std::io::IoSlice;
+use std::sync::atomic::Ordering;
+
+impl Log {
+    /// Writes and syncs one frame with everything appended so far, up to `frame_bytes_max`; one write and
+    /// one sync, and for the first frame in a new file the directory's. `None` if nothing waits.
+    ///
+    /// Returns the highest ticket that is durable now. Called by one thread; others would only queue.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::Full`] if writing or syncing failed, now or ever before: the log takes
+    /// nothing more, and what was not reported durable may or may not be there when it is opened again.
+    pub fn commit_step(&self) -> Result<Option<Ticket>> {
+        let _committing = self.committing.lock();
+        self.check_poison()?;
+        let (taken, synced_seq) = {
+            let mut state = self.state.lock();
+            (state.take_frame(), state.durable.seq)
+        };
+        let Some(mut frame) = taken else { return Ok(None) };
+        frame.seal(synced_seq);
+        let bytes = self.write_frame(&frame).map_err(|error| self.poison_with(error))?;
+        self.counters.bytes_written.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.frames.fetch_add(1, Ordering::Relaxed);
+        let ticket = frame.ticket;
+        let dropped = self.state.lock().committed(&frame);
+        self.durable.store(ticket, Ordering::Release);
+        drop(dropped);
+        Ok(Some(Ticket(ticket)))
+    }
+
+    /// Writes and syncs a sealed frame; returns the bytes written.
+    fn write_frame(&self, frame: &Frame) -> Result<u64> {
+        let header = frame.segment_header();
+        let mut slices = Vec::new();
+        if let Some(page) = &header {
+            slices.push(IoSlice::new(page));
+            frame.segment.bind(self.file_for_segment()?);
+        }
+        frame.slices(&mut slices);
+        let place = frame.segment.place().expect("bound with the first frame");
+        let offset = if header.is_some() { frame.offset - HEADER_PAGE } else { frame.offset };
+        let failed = |error| Error::io(&place.name, &error);
+        place.file.write_at(offset, &slices).map_err(failed)?;
+        place.file.sync().map_err(failed)?;
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        if header.is_some() && !place.name_durable {
+            self.sync_dir()?;
+        }
+        Ok(slices.iter().map(|slice| slice.len() as u64).sum())
+    }
+
+    /// A file for a segment: from the pool if it has one, else new.
+    fn file_for_segment(&self) -> Result<PoolFile> {
+        match self.pool.take_longest() {
+            Some(file) => Ok(file),
+            None => self.pool.create(self.disk.as_ref()),
+        }
+    }
+
+    pub(super) fn sync_dir(&self) -> Result<()> {
+        self.disk.sync_dir().map_err(|error| Error::io("data directory", &error))
+    }
+
+    /// Refuses if a write or sync failed before.
+    pub(super) fn check_poison(&self) -> Result<()> {
+        self.poisoned().map_or(Ok(()), Err)
+    }
+
+    /// Poisons the log; the first error stays.
+    pub(super) fn poison_with(&self, error: Error) -> Error {
+        self.poison.get_or_init(|| error).clone()
+    }
+}
