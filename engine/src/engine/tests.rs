@@ -2,6 +2,7 @@
 
 mod concurrent;
 mod model;
+mod order;
 mod reclaim;
 mod refusals;
 mod story;

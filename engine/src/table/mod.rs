@@ -1,12 +1,12 @@
 //! The sorted index: from `(space, key, revision)` to metadata and a pointer into the log.
 //!
 //! READING ORDER
-//! 1. [`entry`], [`range`]: what is stored, and how a part of it is named.
-//! 2. [`memtable`]: the newest versions, in memory, sorted and counted.
-//! 3. [`fields`], [`block`], [`filter`], [`index`], [`footer`]: the parts of a table, as bytes.
-//! 4. [`writer`], [`reader`]: a table as a file, written once, read by block.
-//! 5. [`walker`], [`versions`], [`visible`]: walking a source: every version, or one per key at a revision.
-//! 6. [`merging`], [`choice`]: several runs become one, and which.
+//! 1. `entry`, `range`: what is stored, and how a part of it is named.
+//! 2. `memtable`: the newest versions, in memory, sorted and counted.
+//! 3. `fields`, `block`, `filter`, `index`, `footer`: the parts of a table, as bytes.
+//! 4. `writer`, `reader`: a table as a file, written once, read by block.
+//! 5. `walker`, `versions`, `visible`: walking a source: every version, or one per key at a revision.
+//! 6. `merging`, `choice`: several runs become one, and which.
 //!
 //! WHAT IT DOES NOT KNOW: the log (a pointer is five numbers here), the manifest, what a compaction
 //! revision means (the rule comes from [`crate::mvcc`]).
