@@ -48,7 +48,8 @@ enum Operation {
 
 #[derive(Debug, Default)]
 struct Faults {
-    fail_next_sync: bool,
+    /// Syncs that still succeed before one fails.
+    fail_sync_after: Option<u32>,
     fail_writes: bool,
     /// Bytes by which files may still grow; `None` is no limit.
     free_bytes: Option<u64>,
@@ -101,7 +102,12 @@ impl MemoryDisk {
 
     /// The next sync, of a file or of the directory, fails.
     pub fn fail_next_sync(&self) {
-        self.shared.lock().faults.fail_next_sync = true;
+        self.fail_sync_after(0);
+    }
+
+    /// One sync, of a file or of the directory, fails after `count` more that succeed.
+    pub fn fail_sync_after(&self, count: u32) {
+        self.shared.lock().faults.fail_sync_after = Some(count);
     }
 
     /// Whether writes fail from now on.
@@ -198,8 +204,13 @@ impl Shared {
 impl Faults {
     /// Takes the failure that is due, if one is.
     fn sync(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.fail_next_sync) {
-            return Err(io::Error::other("injected failure of a sync"));
+        match self.fail_sync_after {
+            Some(0) => {
+                self.fail_sync_after = None;
+                return Err(io::Error::other("injected failure of a sync"));
+            }
+            Some(count) => self.fail_sync_after = Some(count - 1),
+            None => {}
         }
         self.syncs += 1;
         Ok(())

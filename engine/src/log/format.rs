@@ -63,11 +63,11 @@ pub(super) fn record_len(body_len: usize) -> u64 {
 /// What the first page of a segment says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
-    /// Number of this use of the file, unique on this node, rising.
+    /// Number of this use of the file, unique on this node, rising from 1.
     pub(super) uid: u32,
     /// Drawn at random for each use of the file: frames of another use cannot be taken for this one's.
     pub(super) incarnation: u64,
-    /// Seq of the segment's first frame; all lower ones were durable when this was written.
+    /// Seq of the segment's first frame, from 1; all lower ones were durable when this was written.
     pub(super) first_seq: u64,
 }
 
@@ -104,7 +104,11 @@ impl SegmentHeader {
         }
         let uid = at.get_u32_le();
         at.advance(4);
-        Decoded::Header(SegmentHeader { uid, incarnation: at.get_u64_le(), first_seq: at.get_u64_le() })
+        let (incarnation, first_seq) = (at.get_u64_le(), at.get_u64_le());
+        if uid == 0 || first_seq == 0 {
+            return Decoded::Nothing;
+        }
+        Decoded::Header(SegmentHeader { uid, incarnation, first_seq })
     }
 }
 

@@ -157,7 +157,7 @@ impl Index {
     pub(super) fn bounds(&self, group: GroupId) -> Option<Bounds> {
         let group = self.groups.get(&group)?;
         let last = group.runs.back().map_or((0, 0), |run| (run.term, run.last));
-        let last = if last.1 < group.purged.1 { group.purged } else { last };
+        let last = if last.1 <= group.purged.1 { group.purged } else { last };
         Some(Bounds { purged: group.purged, last })
     }
 

@@ -108,14 +108,13 @@ impl<'a> Replay<'a> {
             let FoundSegment { place, page, header } = found;
             let newest = number + 1 == headers.len();
             let next = headers.get(number + 1).filter(|next| next.uid == header.uid + 1);
-            let next_first_seq =
-                if newest { torn.map(|torn| torn.1) } else { next.map(|next| next.first_seq) };
+            let begun_seq = if newest { torn.map(|torn| torn.1) } else { next.map(|next| next.first_seq) };
             self.cut_before(header.uid);
 
             let segment = Arc::new(Segment::new(header.uid, header.incarnation, self.state.pool().clone()));
             segment.bind(place.clone());
             self.segments.insert(header.uid, segment.clone());
-            let known = self.known_last_seq(header.uid).max(next_first_seq.map_or(0, |seq| seq - 1));
+            let known = self.known_last_seq(header.uid).max(begun_seq.map_or(0, |seq| seq.saturating_sub(1)));
             let (last_seq, sealed) = match read_footer(&place, &page, &header)? {
                 Some(footer) => (self.footer(&segment, footer), true),
                 None => self.frames(&segment, &place, &header, known, newest)?,
@@ -127,8 +126,9 @@ impl<'a> Replay<'a> {
                     None => corrupt(&place, 0, "the segment after this one is missing"),
                 });
             }
-            if last_seq < known || next_first_seq.is_some_and(|seq| seq != last_seq + 1) {
-                return Err(corrupt(&place, segment.durable_end(), "what follows belongs to another end"));
+            // A torn one may be long out of date, if it was erased in the cache alone and a sync failed.
+            if last_seq < known || next.is_some_and(|next| next.first_seq != last_seq + 1) {
+                return Err(corrupt(&place, segment.durable_end(), "the next segment follows another frame"));
             }
             self.state.durable.seq = last_seq.max(self.state.durable.seq);
             self.state.durable.uid = header.uid;

@@ -44,7 +44,7 @@ pub(super) fn frames(
             break;
         };
         if frame.flags != 0 {
-            let right = frame.synced_seq + 1 == scanned.next_seq;
+            let right = frame.synced_seq == scanned.next_seq - 1;
             scanned.marked = right && frame.flags == MARK;
             scanned.footer = right && frame.flags == FOOTER;
             break;

@@ -117,7 +117,7 @@ impl Survey {
                 self.free.push(place);
                 continue;
             };
-            let first_seq = frame.synced_seq + 1;
+            let first_seq = frame.synced_seq.saturating_add(1);
             if frame.uid > self.next_uid
                 || scan::proves_durable(&place, (frame.uid, frame.incarnation), HEADER_PAGE, first_seq)?
             {

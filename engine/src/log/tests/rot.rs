@@ -20,7 +20,10 @@ fn settle(log: &Log) {
 fn settled(steps: &[Step]) -> World {
     let mut world = World::new();
     for step in steps {
-        if !matches!(step, Step::FailSync | Step::FailWrite | Step::Pin | Step::End { power_cut: true, .. }) {
+        if !matches!(
+            step,
+            Step::FailSync { .. } | Step::FailWrite | Step::Pin | Step::End { power_cut: true, .. }
+        ) {
             world.run(step);
         }
     }
