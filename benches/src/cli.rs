@@ -55,7 +55,6 @@ pub(crate) enum Command {
     /// Start a server, time it to its first linearizable read, kill it.
     StartTime(StartTimeArgs),
     /// Load a server, kill -9 it, start it again, check every promise; over and over.
-    #[command(alias = "kill-round")]
     KillRounds(KillRoundsArgs),
     /// Load a running server for a while, then check every promise. Deletes the keys under /keelson-rounds/ first.
     Verify(VerifyArgs),
@@ -171,7 +170,7 @@ pub(crate) struct FillArgs {
 /// Options of starting a server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServerArgs {
-    /// Shell command that starts the server; run by `sh -c \"exec COMMAND\"`.
+    /// Shell command that starts the server. It must not fork: its process is the one that is killed.
     #[arg(long)]
     pub(crate) server_cmd: String,
     /// Where the server will listen.

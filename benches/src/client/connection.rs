@@ -185,6 +185,44 @@ pub(super) fn check_status(headers: &HeaderMap, trailers: Option<&HeaderMap>) ->
 mod tests {
     use super::*;
 
+    use crate::client::scripted::{Answer, serve};
+    use crate::client::wire::path;
+
+    async fn called(
+        script: impl FnMut(u64, usize) -> Answer + 'static,
+        request: Bytes,
+    ) -> Result<Bytes, Failure> {
+        let endpoint = serve(script).await;
+        Connection::open(&endpoint).await?.unary(path::PUT, request).await
+    }
+
+    #[tokio::test(flavor = "local")]
+    async fn an_answer_is_put_together_from_any_parts() {
+        let script =
+            |_, _| Answer::body([&b"\0\0\0\0"[..], b"\x03a", b"bc"].map(Bytes::from_static).to_vec());
+        assert_eq!(called(script, Bytes::from_static(b"\0\0\0\0\0")).await, Ok(Bytes::from_static(b"abc")));
+    }
+
+    #[tokio::test(flavor = "local")]
+    async fn a_refusal_is_a_status_and_a_short_answer_is_none() {
+        let refuse =
+            |_, _| Answer { body: Vec::new(), status: ("8", "no space"), ..Answer::body(Vec::new()) };
+        let want = Failure::Status { code: 8, message: "no space".to_owned() };
+        assert_eq!(called(refuse, Bytes::from_static(b"\0\0\0\0\0")).await, Err(want));
+        let short = |_, _| Answer::body(vec![Bytes::from_static(b"\0\0")]);
+        assert!(matches!(called(short, Bytes::from_static(b"\0\0\0\0\0")).await, Err(Failure::Transport(_))));
+    }
+
+    #[tokio::test(flavor = "local")]
+    async fn a_request_larger_than_every_buffer_arrives_whole() {
+        let size = 5 << 20;
+        let script = move |_, received| {
+            assert_eq!(received, size);
+            Answer::body(vec![Bytes::from_static(b"\0\0\0\0\0")])
+        };
+        assert_eq!(called(script, vec![7; size].into()).await, Ok(Bytes::new()));
+    }
+
     #[test]
     fn endpoints() {
         for (text, want, why) in [

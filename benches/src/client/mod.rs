@@ -9,6 +9,8 @@
 pub(crate) mod coalesce;
 pub(crate) mod connection;
 pub(crate) mod failure;
+#[cfg(test)]
+pub(crate) mod scripted;
 pub(crate) mod stream;
 pub(crate) mod wire;
 

@@ -184,7 +184,50 @@ async fn run_slot<W: Work>(
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::client::scripted::{Answer, serve};
+    use crate::client::wire::path;
+
+    /// The smallest call.
+    struct Ping;
+
+    impl Work for Ping {
+        async fn call(&mut self, connection: &mut Connection) -> Result<u64, Failure> {
+            Ok(connection.unary(path::PUT, Bytes::from_static(b"\0\0\0\0\0")).await?.len() as u64)
+        }
+    }
+
+    /// Drives pings against a server that stalls for 300 ms at call number `stall_at`.
+    async fn pinged(limit: Limit, rate: Option<f64>, stall_at: u64) -> Tally {
+        let endpoint = serve(move |number, _| {
+            let stall = Duration::from_millis(if number == stall_at { 300 } else { 0 });
+            Answer { stall, ..Answer::body(vec![Bytes::from_static(b"\0\0\0\0\0")]) }
+        })
+        .await;
+        let plan = Plan { endpoint, connections: 1, calls: 2, limit, rate };
+        let connections = connect(&plan).await.expect("the server listens");
+        drive(&plan, &connections, |_| Ping).await.expect("a pacer")
+    }
+
+    #[tokio::test(flavor = "local")]
+    async fn a_total_is_kept_exactly() {
+        for rate in [None, Some(5_000.0)] {
+            let tally = pinged(Limit::Operations(101), rate, u64::MAX).await;
+            assert_eq!((tally.latency.len(), tally.failed()), (101, 0), "rate {rate:?}");
+        }
+    }
+
+    #[tokio::test(flavor = "local")]
+    async fn an_open_loop_charges_a_stall_to_all_that_should_have_run() {
+        let slow = |tally: &Tally| tally.latency.count_between(100_000_000, u64::MAX);
+        let closed = pinged(Limit::Operations(200), None, 20).await;
+        assert!(slow(&closed) < 20, "a closed loop hides the stall: {}", slow(&closed));
+        let open = pinged(Limit::Operations(200), Some(500.0), 20).await;
+        // 100 ms of the stall's 300 at 500 a second: some 100 operations waited at least that long.
+        assert!(slow(&open) >= 90, "{} operations waited", slow(&open));
+    }
 
     #[test]
     fn failures_are_counted_apart_from_latencies() {

@@ -144,6 +144,10 @@ pub(crate) async fn run(options: &Options) -> Result<Summary, Failure> {
         start_ms: Vec::new(),
         summary: Summary::default(),
     };
+    if options.server_command.is_some() && Connection::open(&options.endpoint).await.is_ok() {
+        let reason = format!("somebody listens at {} already", options.endpoint.authority);
+        return Err(Failure::Usage(reason));
+    }
     run.restart().await?;
     let base = clear(&options.endpoint).await?;
     run.history = History::new(base);
@@ -278,7 +282,19 @@ impl Run<'_> {
     async fn arrive(&mut self, following: Following, head: i64) -> Follower {
         following.goal.set(head);
         let endpoint = &self.options.endpoint;
-        let mut follower = following.task.await.expect("a follower does not panic");
+        let stalled = |next: i64| {
+            let come_to = next - 1;
+            Finding::new(
+                "stalled",
+                format!("a watch is at {come_to} after {WATCH_PATIENCE:?}, the head is {head}"),
+            )
+        };
+        let Ok(joined) = tokio::time::timeout(WATCH_PATIENCE, following.task).await else {
+            let mut lost = Follower::new(head + 1);
+            lost.findings.push(stalled(0));
+            return lost;
+        };
+        let mut follower = joined.expect("a follower does not panic");
         let arrived = tokio::time::timeout(WATCH_PATIENCE, async {
             while follower.next <= head && follower.findings.is_empty() {
                 if follower.follow(endpoint).await.is_err() {
@@ -287,11 +303,8 @@ impl Run<'_> {
             }
         });
         if arrived.await.is_err() {
-            let detail = format!(
-                "a watch has come to {} in {WATCH_PATIENCE:?}, the head is {head}",
-                follower.next - 1
-            );
-            follower.findings.push(Finding::new("stalled", detail));
+            let next = follower.next;
+            follower.findings.push(stalled(next));
         }
         self.summary.progress_answers += follower.progress_answers;
         follower.progress_answers = 0;

@@ -18,8 +18,8 @@ use crate::clock;
 
 /// A call without an answer for so long is given up and stays in doubt.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause before a writer connects again.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
+/// Pause after a failure.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The calls of a round, shared by its writers.
 pub(crate) struct Recorder {
@@ -124,7 +124,7 @@ pub(crate) async fn write(recorder: Rc<Recorder>, endpoint: Endpoint, mut random
         let Some(open) = &mut connection else {
             match Connection::open(&endpoint).await {
                 Ok(open) => connection = Some(open),
-                Err(_) => tokio::time::sleep(RECONNECT_PAUSE).await,
+                Err(_) => tokio::time::sleep(PAUSE).await,
             }
             continue;
         };
@@ -142,6 +142,8 @@ pub(crate) async fn write(recorder: Rc<Recorder>, endpoint: Endpoint, mut random
                 if !matches!(failure, Failure::Status { .. }) {
                     connection = None;
                 }
+                // A server that refuses at once must not be called in a tight loop.
+                tokio::time::sleep(PAUSE).await;
             }
             Err(_) => {
                 recorder.fail(&Failure::Transport(format!("no answer for {} s", CALL_TIMEOUT.as_secs())));
