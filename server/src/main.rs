@@ -1,0 +1,36 @@
+//! The program: reads its configuration, sets up logging, serves until it is told to end.
+
+use std::process::ExitCode;
+
+use server::config::{self, Invocation};
+
+fn main() -> ExitCode {
+    let config = match config::load(std::env::args_os().skip(1), std::env::vars_os()) {
+        Ok(Invocation::Serve(config)) => config,
+        Ok(Invocation::Version(text) | Invocation::Help(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return refuse(&error),
+    };
+    let _log = match server::logging::init(&config.log) {
+        Ok(guard) => guard,
+        Err(error) => return refuse(&error),
+    };
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    match server::serve::run(&config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "keelson ends");
+            eprintln!("keelson: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn refuse(error: &config::ConfigError) -> ExitCode {
+    eprintln!("{error}");
+    ExitCode::from(error.exit_code())
+}

@@ -1,0 +1,163 @@
+//! One request: which service or page it is for.
+//!
+//! gRPC requests are told by their content type, since both kinds may come over HTTP/2, and go to their service
+//! by the first part of the path, without a router in between. What tonic answers by itself is put in etcd's
+//! words on the way out; such answers have their status in the headers, so others cost one look.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use tonic::Status;
+use tonic::body::Body;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::HealthService;
+use tower::Service;
+
+use crate::api::Services;
+use crate::error::{Refusal, too_large};
+
+/// What is served at a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Surface {
+    /// gRPC and pages for clients.
+    Client,
+    /// gRPC alone.
+    Grpc,
+    /// Pages for clients alone.
+    Http,
+    /// Metrics and health.
+    Metrics,
+    /// Pages for other members.
+    Peer,
+}
+
+impl Surface {
+    /// What a log line calls it.
+    pub(super) fn traffic(self) -> &'static str {
+        match self {
+            Surface::Client => "grpc+http",
+            Surface::Grpc => "grpc",
+            Surface::Http => "http",
+            Surface::Metrics => "metrics",
+            Surface::Peer => "peer",
+        }
+    }
+
+    fn has_grpc(self) -> bool {
+        matches!(self, Surface::Client | Surface::Grpc)
+    }
+}
+
+/// Everything that a shard serves.
+pub(super) struct Parts {
+    pub(super) services: Services,
+    pub(super) health: HealthServer<HealthService>,
+    pub(super) client: Router,
+    pub(super) metrics: Router,
+    pub(super) peer: Router,
+}
+
+/// What a connection's requests meet. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Front {
+    pub(super) parts: Arc<Parts>,
+    pub(super) surface: Surface,
+}
+
+type Boxed = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+impl hyper::service::Service<Request<Incoming>> for Front {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let is_grpc = kind.is_some_and(|kind| kind.starts_with(b"application/grpc"));
+        if is_grpc && self.surface.has_grpc() { self.grpc(request) } else { self.page(request) }
+    }
+}
+
+impl Front {
+    fn grpc(&self, request: Request<Incoming>) -> Answering {
+        let parts = &self.parts;
+        let path = request.uri().path();
+        let service = path
+            .strip_prefix('/')
+            .and_then(|path| path.rsplit_once('/'))
+            .map_or(path, |(service, _)| service);
+        let (service, answer): (&'static str, Boxed) = match service {
+            "etcdserverpb.KV" => ("etcdserverpb.KV", parts.services.kv.clone().call(request)),
+            "etcdserverpb.Watch" => ("etcdserverpb.Watch", parts.services.watch.clone().call(request)),
+            "etcdserverpb.Lease" => ("etcdserverpb.Lease", parts.services.lease.clone().call(request)),
+            "etcdserverpb.Cluster" => ("etcdserverpb.Cluster", parts.services.cluster.clone().call(request)),
+            "etcdserverpb.Maintenance" => {
+                ("etcdserverpb.Maintenance", parts.services.maintenance.clone().call(request))
+            }
+            "grpc.health.v1.Health" => ("grpc.health.v1.Health", parts.health.clone().call(request)),
+            "etcdserverpb.Auth" => return refused(Refusal::NotImplemented("etcdserverpb.Auth")),
+            "v3lockpb.Lock" => return refused(Refusal::NotImplemented("v3lockpb.Lock")),
+            "v3electionpb.Election" => return refused(Refusal::NotImplemented("v3electionpb.Election")),
+            unknown => return refused(Refusal::UnknownService(unknown.to_owned())),
+        };
+        Answering { answer, service: Some(service) }
+    }
+
+    fn page(&self, request: Request<Incoming>) -> Answering {
+        let router = match self.surface {
+            Surface::Client | Surface::Http => &self.parts.client,
+            Surface::Metrics => &self.parts.metrics,
+            Surface::Peer => &self.parts.peer,
+            Surface::Grpc => {
+                let mut response = Status::from(Refusal::NotGrpc).into_http();
+                *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+                return Answering { answer: Box::pin(std::future::ready(Ok(response))), service: None };
+            }
+        };
+        let mut router = router.clone();
+        let answer = async move { Ok(router.call(request).await?.map(Body::new)) };
+        Answering { answer: Box::pin(answer), service: None }
+    }
+}
+
+fn refused(refusal: Refusal) -> Answering {
+    let response = Status::from(refusal).into_http();
+    Answering { answer: Box::pin(std::future::ready(Ok(response))), service: None }
+}
+
+/// An answer on its way.
+pub(super) struct Answering {
+    answer: Boxed,
+    /// The gRPC service that makes it.
+    service: Option<&'static str>,
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let service = self.service;
+        self.answer.as_mut().poll(context).map_ok(|response| match service {
+            Some(service) => in_etcds_words(response, service),
+            None => response,
+        })
+    }
+}
+
+/// Puts what tonic answers by itself in etcd's words.
+fn in_etcds_words(response: Response<Body>, service: &'static str) -> Response<Body> {
+    if !response.headers().contains_key(Status::GRPC_STATUS) {
+        return response;
+    }
+    let refusal = match response.extensions().get::<Status>() {
+        Some(status) => too_large(status),
+        // Only the answer to an unknown method has no status to look at.
+        None => Some(Refusal::UnknownMethod(service)),
+    };
+    refusal.map_or(response, |refusal| Status::from(refusal).into_http())
+}

@@ -1,0 +1,356 @@
+//! The home shard: opens the store, accepts connections for all shards, and ends everything in order.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use engine::Engine;
+use engine::disk::{DirDisk, Disk};
+use raft::request::Member;
+use raft::{Identity, Store, StoreConfig};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
+
+use super::connection::Connections;
+use super::front::{Parts, Surface};
+use super::listener::Listener;
+use super::settings::{ListenSettings, Settings};
+use super::shard::{self, Arrival, Door};
+use super::threads::{self, Bell};
+use super::{ServeError, clock, leader};
+use crate::api::{Context, Limits, Services};
+use crate::flag::{Flag, FlagPole};
+use crate::http::metrics::Metrics;
+use crate::http::metrics::store::Facts;
+use crate::http::{self, View};
+
+/// Pause after a connection could not be accepted, most likely for want of files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+type Ended = oneshot::Receiver<Result<(), ServeError>>;
+
+/// Runs a server until `stop` is raised or it fails; says so on `ready` once it serves.
+///
+/// # Errors
+/// Any of [`ServeError`].
+pub(super) fn run(
+    settings: Settings,
+    stop: FlagPole,
+    ready: &mpsc::Sender<Vec<SocketAddr>>,
+) -> Result<(), ServeError> {
+    shard::runtime()?.block_on(serve(settings, stop, ready))
+}
+
+async fn serve(
+    settings: Settings,
+    stop: FlagPole,
+    ready: &mpsc::Sender<Vec<SocketAddr>>,
+) -> Result<(), ServeError> {
+    if settings.signals {
+        stop_on_signals(stop.clone())?;
+    }
+    let disk = open_data_dir(&settings)?;
+    let (cluster_id, member_id) = identity(&settings, disk.as_ref())?;
+    let listeners = bind(&settings.listen)?;
+    let metrics = Metrics::new();
+    let mut storage = Storage::new();
+    let opening = storage.open(&settings, disk, &metrics, (cluster_id, member_id));
+    let mut stopping = stop.flag();
+    let store = tokio::select! {
+        store = opening => store?,
+        () = stopping.raised() => return Ok(()),
+    };
+
+    let facts = Facts { quota_bytes: settings.quota_bytes };
+    metrics.add_store(store.clone(), facts);
+    let leaderless = FlagPole::new();
+    let maker = Maker {
+        limits: Limits { max_request_bytes: settings.max_request_bytes, quota_bytes: settings.quota_bytes },
+        request_timeout: settings.request_timeout(),
+        metrics,
+        stopping: stop.flag(),
+        leaderless: leaderless.flag(),
+        health: HealthReporter::new(),
+        connections: Connections::new(&settings.listen),
+    };
+    tokio::spawn(leader::watch(store.clone(), settings.election_ms, leaderless));
+    let (home_door, arrivals) = shard::door();
+    let mut doors = vec![home_door];
+    let mut shards = Vec::new();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    for n in 1..cores.min(settings.shards_max) {
+        let (door, ended) = start_shard(n, &store, maker.clone())?;
+        doors.push(door);
+        shards.push(ended);
+    }
+    let home = tokio::spawn(shard::serve(
+        maker.parts(store.clone()),
+        maker.connections.clone(),
+        arrivals,
+        stop.flag(),
+    ));
+    let addresses = listeners.iter().filter_map(Listener::socket_address).collect();
+    for listener in listeners {
+        announce(&listener);
+        tokio::spawn(accept(listener, doors.clone(), stop.flag()));
+    }
+    drop(doors);
+    tracing::info!(
+        name = %settings.name,
+        member_id = %format_args!("{member_id:x}"),
+        cluster_id = %format_args!("{cluster_id:x}"),
+        shards = shards.len() + 1,
+        "ready to serve client requests"
+    );
+    // Whoever started the server may have given up on it.
+    let _ = ready.send(addresses);
+
+    let failed = tokio::select! {
+        () = stopping.raised() => Ok(()),
+        failed = storage.failed() => failed,
+    };
+    stop.set(true);
+    maker.health.set_service_status("", ServingStatus::NotServing).await;
+    for ended in shards {
+        // It ended, well or not; there is nothing more to wait for.
+        let _ = ended.await;
+    }
+    let _ = home.await;
+    store.shutdown().await;
+    drop(store);
+    failed.and(storage.end().await)
+}
+
+/// Raises `stop` on SIGTERM or SIGINT.
+fn stop_on_signals(stop: FlagPole) -> Result<(), ServeError> {
+    let listen =
+        |kind| signal(kind).map_err(|source| ServeError::Thread { what: "signals".to_owned(), source });
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        let name = tokio::select! {
+            _ = terminate.recv() => "terminated",
+            _ = interrupt.recv() => "interrupt",
+        };
+        tracing::info!(signal = name, "received signal; shutting down");
+        stop.set(true);
+    });
+    Ok(())
+}
+
+fn open_data_dir(settings: &Settings) -> Result<Arc<dyn Disk>, ServeError> {
+    let path = &settings.data_dir;
+    let failed = |reason: String| ServeError::DataDir { path: path.display().to_string(), reason };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| failed(error.to_string()))?;
+    let disk = DirDisk::open(path).map_err(ServeError::Open)?;
+    Ok(Arc::new(disk))
+}
+
+/// Cluster and member id: what is stored; on a first start what the configuration makes of it, stored before
+/// anything else.
+fn identity(settings: &Settings, disk: &dyn Disk) -> Result<(u64, u64), ServeError> {
+    if let Some(identity) = Identity::load(disk)? {
+        return Ok((identity.cluster_id, identity.member_id));
+    }
+    let (cluster_id, member_id) = settings.bootstrap.clone().map_err(ServeError::Config)?;
+    Identity::new(cluster_id, member_id).store(disk)?;
+    Ok((cluster_id, member_id))
+}
+
+fn bind(listen: &ListenSettings) -> Result<Vec<Listener>, ServeError> {
+    let client = if listen.client_http.is_empty() { Surface::Client } else { Surface::Grpc };
+    let all = [
+        (&listen.client, client),
+        (&listen.client_http, Surface::Http),
+        (&listen.metrics, Surface::Metrics),
+        (&listen.peer, Surface::Peer),
+    ];
+    let urls = all.into_iter().flat_map(|(urls, surface)| urls.iter().map(move |url| (url, surface)));
+    urls.map(|(url, surface)| Listener::bind(url, surface, listen.reuse_port)).collect()
+}
+
+fn announce(listener: &Listener) {
+    let (traffic, address) = (listener.surface.traffic(), &listener.address);
+    match listener.surface {
+        Surface::Metrics => tracing::info!(address, "serving metrics"),
+        Surface::Peer => tracing::info!(address, "serving peer traffic"),
+        Surface::Client | Surface::Grpc | Surface::Http => tracing::info!(
+            traffic,
+            address,
+            "serving client traffic insecurely; this is strongly discouraged!"
+        ),
+    }
+}
+
+/// Accepts connections and gives them to the shards, until `stopping` is raised.
+async fn accept(listener: Listener, doors: Vec<Door>, mut stopping: Flag) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopping.raised() => return,
+        };
+        match accepted {
+            Ok(socket) => shard::give(&doors, Arrival { socket, surface: listener.surface }),
+            Err(error) => {
+                tracing::warn!(address = listener.address, %error, "failed to accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Starts shard `n`.
+fn start_shard(n: usize, store: &Store, maker: Maker) -> Result<(Door, oneshot::Receiver<()>), ServeError> {
+    let runtime: Runtime = shard::runtime()?;
+    let (door, arrivals) = shard::door();
+    let (end, ended) = oneshot::channel();
+    let store = store.clone();
+    // Its end is told by `ended`, also if it panics; nobody joins it.
+    let _detached = threads::start(&format!("keelson-shard-{n}"), move || {
+        runtime.block_on(async {
+            let stopping = maker.stopping.clone();
+            shard::serve(maker.parts(store.on_this_shard()), maker.connections, arrivals, stopping).await;
+        });
+        drop(end);
+    })?;
+    Ok((door, ended))
+}
+
+/// What every shard makes its services from.
+#[derive(Clone)]
+struct Maker {
+    limits: Limits,
+    request_timeout: Duration,
+    metrics: Arc<Metrics>,
+    stopping: Flag,
+    leaderless: Flag,
+    health: HealthReporter,
+    connections: Connections,
+}
+
+impl Maker {
+    /// What a shard serves, on its own handle of the store.
+    fn parts(&self, store: Store) -> Arc<Parts> {
+        let view = View {
+            store: store.clone(),
+            metrics: Arc::clone(&self.metrics),
+            request_timeout: self.request_timeout,
+        };
+        let context = Context {
+            store,
+            metrics: Arc::clone(&self.metrics),
+            limits: self.limits,
+            stopping: self.stopping.clone(),
+            leaderless: self.leaderless.clone(),
+        };
+        Arc::new(Parts {
+            services: Services::new(context),
+            health: HealthServer::new(HealthService::from_health_reporter(self.health.clone())),
+            client: http::client_router(view.clone()),
+            metrics: http::metrics_router(view.clone()),
+            peer: http::peer_router(view),
+        })
+    }
+}
+
+/// The threads of the storage.
+struct Storage {
+    log_bell: Arc<Bell>,
+    engine_bell: Arc<Bell>,
+    log: Option<Ended>,
+    engine: Option<Ended>,
+}
+
+impl Storage {
+    fn new() -> Self {
+        Storage { log_bell: Arc::default(), engine_bell: Arc::default(), log: None, engine: None }
+    }
+
+    /// Opens engine and store, and starts the threads that keep them going.
+    async fn open(
+        &mut self,
+        settings: &Settings,
+        disk: Arc<dyn Disk>,
+        metrics: &Arc<Metrics>,
+        (cluster_id, member_id): (u64, u64),
+    ) -> Result<Store, ServeError> {
+        let config = StoreConfig {
+            cluster_id,
+            member: Member {
+                id: member_id,
+                name: settings.name.clone(),
+                peer_urls: settings.peer_urls.clone(),
+                client_urls: settings.client_urls.clone(),
+                is_learner: false,
+            },
+            heartbeat_ms: settings.heartbeat_ms,
+            election_ms: settings.election_ms,
+            max_txn_ops: settings.max_txn_ops,
+            max_request_bytes: settings.max_request_bytes,
+            quota_bytes: settings.quota_bytes,
+            progress_interval_ms: settings.progress_interval_ms,
+            seed: clock::seed(),
+        };
+        let mut options = settings.engine.clone();
+        // What the log draws must differ from one opening to the next.
+        options.log.seed = clock::seed();
+        let opened = Engine::open(disk, options).map_err(ServeError::Open)?;
+        let bell = Arc::clone(&self.log_bell);
+        let wake = Arc::new(move || bell.ring());
+        let mut started = Ok(());
+        let store = Store::open(opened, config, wake, |committer| {
+            let (bell, metrics) = (Arc::clone(&self.log_bell), Arc::clone(&metrics.disk));
+            let keep = move || threads::keep_log(&bell, &committer, &metrics);
+            started = keeper("keelson-log", keep).map(|ended| self.log = Some(ended));
+        });
+        let store = store.await;
+        started?;
+        let store = store?;
+        let (bell, metrics) = (Arc::clone(&self.engine_bell), Arc::clone(&metrics.disk));
+        let engine = Arc::clone(store.engine());
+        let keep = move || threads::keep_engine(&bell, &engine, &metrics);
+        self.engine = Some(keeper("keelson-maintain", keep)?);
+        Ok(store)
+    }
+
+    /// Waits until a thread ends that should not; gives the reason. Safe to drop and call again until it returns.
+    async fn failed(&mut self) -> Result<(), ServeError> {
+        tokio::select! {
+            result = ended(&mut self.log) => result,
+            result = ended(&mut self.engine) => result,
+        }
+    }
+
+    /// Writes out what waits, and ends the threads.
+    async fn end(&mut self) -> Result<(), ServeError> {
+        self.log_bell.end();
+        self.engine_bell.end();
+        let log = if self.log.is_some() { ended(&mut self.log).await } else { Ok(()) };
+        let engine = if self.engine.is_some() { ended(&mut self.engine).await } else { Ok(()) };
+        log.and(engine)
+    }
+}
+
+/// Waits for the end of a thread, for ever if it has not started or its end was told. A panic ends it as a failure.
+async fn ended(thread: &mut Option<Ended>) -> Result<(), ServeError> {
+    let Some(running) = thread else { return std::future::pending().await };
+    let result = running.await;
+    *thread = None;
+    result.unwrap_or_else(|_| Err(raft::Error::Storage("a thread of the storage panicked".to_owned()).into()))
+}
+
+fn keeper(
+    name: &str,
+    keep: impl FnOnce() -> Result<(), ServeError> + Send + 'static,
+) -> Result<Ended, ServeError> {
+    let (end, ended) = oneshot::channel();
+    // Its end is told by `ended`, also if it panics; nobody joins it.
+    let _detached = threads::start(name, move || drop(end.send(keep())))?;
+    Ok(ended)
+}
