@@ -358,3 +358,32 @@ fn a_torn_segment_that_only_the_cache_forgot_is_out_of_date_not_damage() {
     }
     assert!(came_back > 10, "the torn header came back {came_back} times");
 }
+
+#[test]
+fn what_was_found_torn_once_is_never_found_whole_later() {
+    for (len, file, why) in [
+        (2000, "00000001.seg", "the header of the torn frame is overwritten by a mark"),
+        (9000, "00000002.seg", "the beginning of the torn segment is erased"),
+    ] {
+        let disk = MemoryDisk::new();
+        let log = open(&disk, 1, None).unwrap();
+        log.append([entry(0, 1, 1, vec![1; 9000])]).unwrap();
+        log.commit_step().unwrap();
+        log.append([entry(0, 1, 2, vec![2; len])]).unwrap();
+        log.commit_step().unwrap();
+        assert!(disk.file_bytes(file).is_some(), "{why}");
+
+        // The frame's last sector is lost, and what remains is cut.
+        let whole = disk.file_bytes(file).unwrap();
+        let (kept, lost) = whole.split_at(whole.len() - 512);
+        disk.put_file(file, kept.to_vec());
+        assert_eq!(open(&disk, 2, None).unwrap().bounds(0).unwrap().last, (1, 1), "{why}");
+
+        // Then the same bytes get there after all, as part of a later torn write.
+        let mut bytes = disk.file_bytes(file).unwrap();
+        bytes.truncate(kept.len());
+        bytes.extend_from_slice(lost);
+        disk.put_file(file, bytes);
+        assert_eq!(open(&disk, 3, None).unwrap().bounds(0).unwrap().last, (1, 1), "{why}");
+    }
+}

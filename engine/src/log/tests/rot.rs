@@ -120,7 +120,11 @@ fn files(disk: &MemoryDisk) -> Vec<Vec<u8>> {
 
 #[test]
 fn rot_in_the_last_frame_is_told_from_a_torn_write_by_the_mark() {
-    for (marked, why) in [(true, "the mark proves that it was synced"), (false, "nothing does: it is cut")] {
+    for (marked, reopened, why) in [
+        (true, false, "the mark proves that it was synced"),
+        (false, true, "so does the mark that opening leaves"),
+        (false, false, "nothing does: it is cut"),
+    ] {
         let disk = MemoryDisk::new();
         let log = open(&disk, 1, None).unwrap();
         for index in 1..=3 {
@@ -130,16 +134,19 @@ fn rot_in_the_last_frame_is_told_from_a_torn_write_by_the_mark() {
         if marked {
             settle(&log);
         }
+        if reopened {
+            open(&disk, 2, None).unwrap();
+        }
         let last = log.entries(0, 3, 4, 0).unwrap().remove(0);
         disk.flip_bit("00000001.seg", u64::from(last.body_offset) + 50, 3);
-        match open(&disk, 2, None) {
+        match open(&disk, 3, None) {
             Err(Error::Corrupt { file, offset, .. }) => {
-                assert!(marked, "{why}");
+                assert!(marked || reopened, "{why}");
                 let frame = u64::from(last.body_offset) - (format::RECORD_HEAD + format::FRAME_HEADER) as u64;
                 assert_eq!((file.as_str(), offset), ("00000001.seg", frame));
             }
             Ok(log) => {
-                assert!(!marked, "{why}");
+                assert!(!marked && !reopened, "{why}");
                 assert_eq!(log.bounds(0).unwrap().last, (1, 2));
             }
             Err(error) => panic!("{error}"),
