@@ -9,7 +9,7 @@ use crate::cli::{
     self, Command, FillArgs, GetArgs, KillRoundsArgs, ListArgs, LoadArgs, StartTimeArgs, VerifyArgs,
 };
 use crate::client::Failure;
-use crate::client::wire::{self, frame, path, prefix_end};
+use crate::client::wire::{self, Framer, frame, path, prefix_end};
 use crate::clock;
 use crate::load::driver::{self, Plan, Tally};
 use crate::load::payload::{Keys, Values, slot_random};
@@ -72,8 +72,12 @@ fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 
 async fn put(args: &LoadArgs) -> Result<bool, Failure> {
     let (keys, values) = (keys(args)?, Values::new(args.value_size, args.seed));
-    let make =
-        |slot| Put { keys: keys.clone(), values: values.clone(), random: slot_random(args.seed, slot) };
+    let make = |slot| Put {
+        keys: keys.clone(),
+        values: values.clone(),
+        random: slot_random(args.seed, slot),
+        framer: Framer::default(),
+    };
     measure("put", args, &args.plan(None), make, BTreeMap::new).await
 }
 
@@ -90,6 +94,7 @@ async fn txn_update(args: &LoadArgs) -> Result<bool, Failure> {
         known: Rc::clone(&known),
         slot: slot as u64,
         slots,
+        framer: Framer::default(),
     };
     let extra = || BTreeMap::from([("compares_failed", known.compares_failed.get() as i64)]);
     measure("txn-update", args, &plan, make, extra).await
@@ -99,7 +104,12 @@ async fn get(args: &GetArgs) -> Result<bool, Failure> {
     let load = &args.load;
     let keys = keys(load)?;
     let serializable = args.serializable;
-    let make = |slot| Get { keys: keys.clone(), random: slot_random(load.seed, slot), serializable };
+    let make = |slot| Get {
+        keys: keys.clone(),
+        random: slot_random(load.seed, slot),
+        serializable,
+        framer: Framer::default(),
+    };
     measure("get", load, &load.plan(None), make, BTreeMap::new).await
 }
 

@@ -47,6 +47,8 @@ impl std::str::FromStr for Endpoint {
 pub(crate) struct Connection {
     sender: h2::client::SendRequest<Bytes>,
     authority: String,
+    /// The headers of every call: cloning them is cheaper than inserting.
+    headers: HeaderMap,
     /// The address of the last method called, kept because building a `Uri` costs more than cloning one.
     target: Option<(&'static str, Uri)>,
 }
@@ -78,7 +80,10 @@ impl Connection {
             })
             .await;
         });
-        Ok(Connection { sender, authority: endpoint.authority.clone(), target: None })
+        let mut headers = HeaderMap::with_capacity(2);
+        headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert(http::header::TE, HeaderValue::from_static("trailers"));
+        Ok(Connection { sender, authority: endpoint.authority.clone(), headers, target: None })
     }
 
     /// Starts a call with a first message; `end` closes our side.
@@ -94,10 +99,7 @@ impl Connection {
         *request.method_mut() = Method::POST;
         *request.version_mut() = Version::HTTP_2;
         *request.uri_mut() = uri;
-        let headers = request.headers_mut();
-        headers.reserve(2);
-        headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-        headers.insert(http::header::TE, HeaderValue::from_static("trailers"));
+        *request.headers_mut() = self.headers.clone();
         let (response, mut body_sender) = self.sender.send_request(request, false)?;
         body_sender.send_data(body, end)?;
         Ok((response, body_sender))

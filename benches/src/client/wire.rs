@@ -24,12 +24,23 @@ pub(crate) const EVENT_DELETE: i32 = 1;
 
 /// A message as one gRPC frame: a zero byte (not compressed), the length as four bytes big-endian, the message.
 pub(crate) fn frame(message: &impl Message) -> Bytes {
-    let len = message.encoded_len();
-    let mut out = BytesMut::with_capacity(5 + len);
-    out.put_u8(0);
-    out.put_u32(u32::try_from(len).expect("no request of the tool reaches 4 GiB"));
-    message.encode(&mut out).expect("the buffer was sized for the message");
-    out.freeze()
+    Framer::default().frame(message)
+}
+
+/// Frames one message after the other in the same memory, once the frame before has been sent and dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Framer(BytesMut);
+
+impl Framer {
+    /// As [`frame`].
+    pub(crate) fn frame(&mut self, message: &impl Message) -> Bytes {
+        let len = message.encoded_len();
+        self.0.reserve(5 + len);
+        self.0.put_u8(0);
+        self.0.put_u32(u32::try_from(len).expect("no request of the tool reaches 4 GiB"));
+        message.encode(&mut self.0).expect("the buffer was sized for the message");
+        self.0.split().freeze()
+    }
 }
 
 /// The end of the range of all keys with `prefix`: the prefix with its last byte below 0xff raised by one.
@@ -252,6 +263,19 @@ mod tests {
     fn a_frame_is_prefix_and_message() {
         let bytes = frame(&PutRequest { key: Bytes::from_static(b"a"), value: Bytes::from_static(b"xy") });
         assert_eq!(&bytes[..], b"\0\0\0\0\x07\x0a\x01a\x12\x02xy");
+    }
+
+    #[test]
+    fn a_framer_uses_its_memory_again() {
+        let mut framer = Framer::default();
+        let put = |byte: u8| PutRequest { key: Bytes::from_static(b"a"), value: vec![byte; 1024].into() };
+        let first = framer.frame(&put(1));
+        let second = framer.frame(&put(2));
+        assert_ne!(first.as_ptr(), second.as_ptr(), "the first is still in use");
+        assert_eq!((first[20], second[20]), (1, 2));
+        let place = second.as_ptr();
+        drop((first, second));
+        assert_eq!(framer.frame(&put(3)).as_ptr(), place);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use rand::{Rng, RngCore, SeedableRng};
 
 use crate::client::Failure;
 
-/// Bytes of the buffer that values are cut from.
-const POOL_BYTES: usize = 4 << 20;
+/// Bytes of the buffer that values are cut from; small enough to stay in a core's cache.
+const POOL_BYTES: usize = 1 << 20;
 
 /// The keys of a load: `prefix` followed by the index, zero-padded to `size` bytes.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl Values {
         Values { pool: pool.into(), size }
     }
 
-    /// A value; there are some four million different ones.
+    /// A value; there are a million different ones.
     pub(crate) fn pick(&self, random: &mut StdRng) -> Bytes {
         let from = random.random_range(0..=self.pool.len() - self.size);
         self.pool.slice(from..from + self.size)

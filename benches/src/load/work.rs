@@ -11,7 +11,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::payload::{Keys, Values};
-use crate::client::wire::{self, frame, path};
+use crate::client::wire::{self, Framer, frame, path};
 use crate::client::{Connection, Failure};
 
 /// Something to be called over and over by one slot.
@@ -28,13 +28,14 @@ pub(crate) struct Put {
     pub(crate) keys: Keys,
     pub(crate) values: Values,
     pub(crate) random: StdRng,
+    pub(crate) framer: Framer,
 }
 
 impl Work for Put {
     async fn call(&mut self, connection: &mut Connection) -> Result<u64, Failure> {
         let key = self.keys.key(self.random.random_range(0..self.keys.count));
         let value = self.values.pick(&mut self.random);
-        let answer = connection.unary(path::PUT, frame(&wire::PutRequest { key, value })).await?;
+        let answer = connection.unary(path::PUT, self.framer.frame(&wire::PutRequest { key, value })).await?;
         Ok(answer.len() as u64)
     }
 }
@@ -64,6 +65,7 @@ pub(crate) struct Update {
     pub(crate) known: Rc<KnownRevisions>,
     pub(crate) slot: u64,
     pub(crate) slots: u64,
+    pub(crate) framer: Framer,
 }
 
 impl Work for Update {
@@ -74,7 +76,7 @@ impl Work for Update {
         let expected = self.known.revisions.borrow()[at];
         let value = self.values.pick(&mut self.random);
         let request = wire::update_request(self.keys.key(index), value, expected);
-        let answer = connection.unary(path::TXN, frame(&request)).await?;
+        let answer = connection.unary(path::TXN, self.framer.frame(&request)).await?;
         let bytes = answer.len() as u64;
         let answer = wire::TxnResponse::decode(answer)?;
         let revision = if answer.succeeded {
@@ -94,13 +96,14 @@ pub(crate) struct Get {
     pub(crate) keys: Keys,
     pub(crate) random: StdRng,
     pub(crate) serializable: bool,
+    pub(crate) framer: Framer,
 }
 
 impl Work for Get {
     async fn call(&mut self, connection: &mut Connection) -> Result<u64, Failure> {
         let key = self.keys.key(self.random.random_range(0..self.keys.count));
         let request = wire::RangeRequest { key, serializable: self.serializable, ..Default::default() };
-        Ok(connection.unary(path::RANGE, frame(&request)).await?.len() as u64)
+        Ok(connection.unary(path::RANGE, self.framer.frame(&request)).await?.len() as u64)
     }
 }
 
