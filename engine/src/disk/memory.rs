@@ -91,7 +91,6 @@ impl MemoryDisk {
         for operation in &shared.journal[..kept] {
             operation.apply(&mut names);
         }
-        // A node may have two names for a moment of a rename's life only in the journal, never here.
         let names: BTreeMap<_, _> = names
             .into_iter()
             .map(|(name, node)| (name, Arc::new(Mutex::new(node.lock().crash(&mut dice)))))
