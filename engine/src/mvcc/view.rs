@@ -33,6 +33,11 @@ impl View {
         std::iter::once(&self.active).chain(&self.frozen)
     }
 
+    /// Bytes of the tables' files.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.record().len).sum()
+    }
+
     /// The key as of revision `main`; `None` if it did not exist then.
     pub(crate) fn get(&self, space: Space, key: &[u8], main: i64) -> Result<Option<KeyMeta>> {
         let alive = |meta: KeyMeta| meta.value.is_some().then_some(meta);

@@ -260,7 +260,7 @@ impl Evaluator {
     }
 
     async fn turn(&mut self, asks: &mut Vec<(Ask, Option<Reply>)>) -> Result<()> {
-        let db_size = self.shared.engine.stats().db_size_bytes;
+        let db_size = self.shared.engine.db_size_bytes();
         let mut batch = self.building();
         for (ask, reply) in asks.drain(..) {
             if matches!(ask, Ask::LeaseRevoke(_)) {

@@ -4,6 +4,7 @@
 //! `overlay::Layered` puts changes that are not applied yet on top of another view.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use engine::log::SegmentPin;
 use engine::{Direction, Engine, KeyMeta, KeyRange, Space, Value};
 
 use crate::error::Result;
@@ -62,17 +63,18 @@ pub(crate) trait View {
     }
 }
 
-/// What is applied.
-#[derive(Debug, Clone, Copy)]
+/// What is applied. While it lives, the log's segments that its rows point into are not reused.
+#[derive(Debug)]
 pub(crate) struct EngineView<'a> {
     engine: &'a Engine,
     revision: i64,
+    _pin: SegmentPin,
 }
 
 impl<'a> EngineView<'a> {
     /// The engine as of its newest applied revision.
     pub(crate) fn latest(engine: &'a Engine) -> Self {
-        EngineView { engine, revision: engine.revision() }
+        EngineView { engine, _pin: engine.log().pin(), revision: engine.revision() }
     }
 }
 

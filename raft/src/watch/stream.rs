@@ -545,15 +545,10 @@ impl WatchStream {
     /// The pair as it was before a change; `None` once it is compacted.
     fn before(&self, change: &Change) -> Result<Option<KeyValue>> {
         let engine = &self.hub.shared.engine;
+        let view = EngineView::latest(engine);
         match engine.get(Space::Kv, &change.key, change.revision - 1) {
             Ok(None) | Err(engine::Error::Compacted { .. }) => Ok(None),
-            Ok(Some(meta)) => {
-                let view = EngineView::latest(engine);
-                match view.pair(&meta.into()) {
-                    Err(Error::Compacted) => Ok(None),
-                    pair => pair.map(Some),
-                }
-            }
+            Ok(Some(meta)) => view.pair(&meta.into()).map(Some),
             Err(error) => Err(error.into()),
         }
     }
