@@ -231,7 +231,11 @@ impl Decoder {
     pub fn next_item(&mut self, ops: &mut Vec<Op>) -> Result<Option<Item>, Malformed> {
         ops.clear();
         if self.items_left == 0 {
-            return if self.at == self.bytes.len() { Ok(None) } else { Err(Malformed("bytes after the last item")) };
+            return if self.at == self.bytes.len() {
+                Ok(None)
+            } else {
+                Err(Malformed("bytes after the last item"))
+            };
         }
         self.items_left -= 1;
         let n_ops = self.varint()?;

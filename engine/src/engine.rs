@@ -89,7 +89,7 @@ pub enum Work {
 pub struct Stats {
     /// Bytes of kept log records and tables; files that wait for reuse do not count.
     pub db_size_bytes: u64,
-    /// Of these, bytes of tables and of the values that tables and memtables point to.
+    /// Of these, bytes of the index and of the values that it points to.
     pub db_size_in_use_bytes: u64,
     /// Bytes of the memtables.
     pub memtable_bytes: u64,
@@ -329,12 +329,13 @@ impl Engine {
         let footers = || view.tables.iter().map(|table| table.footer());
         let table_bytes = view.table_bytes();
         let db_size_bytes = self.log.live_bytes() + table_bytes;
+        let memtable_bytes: u64 = view.memtables().map(|memtable| memtable.bytes()).sum();
         let pointed_to = footers().flat_map(|footer| footer.segments.values()).sum::<u64>()
             + view.memtables().map(|memtable| memtable.log_bytes()).sum::<u64>();
         Stats {
             db_size_bytes,
-            db_size_in_use_bytes: db_size_bytes.min(table_bytes + pointed_to),
-            memtable_bytes: view.memtables().map(|memtable| memtable.bytes()).sum(),
+            db_size_in_use_bytes: db_size_bytes.min(table_bytes + memtable_bytes + pointed_to),
+            memtable_bytes,
             tables: view.tables.len() as u64,
             table_bytes,
             table_versions: footers().map(|footer| footer.sums.versions).sum(),

@@ -3,15 +3,29 @@
 //! The committer's own lock is held over the I/O; the log's lock only to take the frame and to publish that
 //! it is durable. A segment's header is written with its first frame, in one write, and a file that is new
 //! gets its name synced before that frame counts as durable.
+//!
+//! A file that was not written before grows in steps: the frame that reaches its end carries zeros behind it, in
+//! the same write and under the same sync. So even then few syncs change metadata.
 
 use super::Log;
 use super::Ticket;
 use super::format::HEADER_PAGE;
 use super::frame::Frame;
 use super::pool::PoolFile;
+use super::prepare::ZEROS;
 use crate::error::{Error, Result};
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
+
+/// How far the file of the newest segment was written, bytes.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    uid: u32,
+    len: u64,
+}
+
+/// Step in which a new file grows, bytes.
+const GROWTH: u64 = 1 << 20;
 
 impl Log {
     /// Writes and syncs one frame with everything appended so far, up to `frame_bytes_max`; one write and
@@ -23,7 +37,7 @@ impl Log {
     /// [`Error::Io`] or [`Error::Full`] if writing or syncing failed, now or ever before: the log takes
     /// nothing more, and what was not reported durable may or may not be there when it is opened again.
     pub fn commit_step(&self) -> Result<Option<Ticket>> {
-        let _committing = self.committing.lock();
+        let mut written = self.committing.lock();
         self.check_poison()?;
         let (taken, synced_seq) = {
             let mut state = self.state.lock();
@@ -31,7 +45,7 @@ impl Log {
         };
         let Some(mut frame) = taken else { return Ok(None) };
         frame.seal(synced_seq);
-        let bytes = self.write_frame(&frame).map_err(|error| self.poison_with(error))?;
+        let bytes = self.write_frame(&frame, &mut written).map_err(|error| self.poison_with(error))?;
         self.counters.bytes_written.fetch_add(bytes, Ordering::Relaxed);
         self.counters.frames.fetch_add(1, Ordering::Relaxed);
         let ticket = frame.ticket;
@@ -42,7 +56,7 @@ impl Log {
     }
 
     /// Writes and syncs a sealed frame; returns the bytes written.
-    fn write_frame(&self, frame: &Frame) -> Result<u64> {
+    fn write_frame(&self, frame: &Frame, written: &mut Written) -> Result<u64> {
         let header = frame.segment_header();
         let mut slices = Vec::new();
         if let Some(page) = &header {
@@ -53,13 +67,28 @@ impl Log {
         let place = frame.segment.place().expect("bound with the first frame");
         let offset = if header.is_some() { frame.offset - HEADER_PAGE } else { frame.offset };
         let failed = |error| Error::io(&place.name, &error);
+        let bytes: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
+        if written.uid != frame.segment.uid() {
+            *written = Written { uid: frame.segment.uid(), len: place.file.len().map_err(failed)? };
+        }
+        let end = offset + bytes;
+        if end > written.len {
+            let target = end.next_multiple_of(GROWTH).min(u64::from(self.options.segment_bytes)).max(end);
+            let mut zeros = target - end;
+            while zeros > 0 {
+                let len = zeros.min(ZEROS.len() as u64);
+                slices.push(IoSlice::new(&ZEROS[..len as usize]));
+                zeros -= len;
+            }
+            written.len = target;
+        }
         place.file.write_at(offset, &slices).map_err(failed)?;
         place.file.sync().map_err(failed)?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         if header.is_some() && !place.name_durable {
             self.sync_dir()?;
         }
-        Ok(slices.iter().map(|slice| slice.len() as u64).sum())
+        Ok(bytes)
     }
 
     /// A file for a segment: from the pool if it has one, else new.

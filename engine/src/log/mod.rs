@@ -190,7 +190,7 @@ pub struct Log {
     pool: Arc<pool::Pool>,
     state: Mutex<state::State>,
     /// Held by whoever writes at the log's end.
-    committing: Mutex<()>,
+    committing: Mutex<commit::Written>,
     preparation: Mutex<prepare::Preparation>,
     /// Ticket of the last durable record.
     durable: AtomicU64,

@@ -15,7 +15,7 @@ use std::io::IoSlice;
 /// Files that are kept written ahead.
 const READY: usize = 2;
 /// Zeros written at once.
-static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
+pub(super) static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// What the background work remembers.
 #[derive(Debug, Default)]

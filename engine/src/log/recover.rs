@@ -55,7 +55,7 @@ pub(super) fn open(
         pool,
         preparation: Mutex::new(Preparation::new(state.durable.seq)),
         state: Mutex::new(state),
-        committing: Mutex::new(()),
+        committing: Mutex::default(),
         durable: AtomicU64::new(0),
         poison: OnceLock::new(),
         counters: super::Counters::default(),

@@ -166,6 +166,7 @@ impl Evaluator {
     /// Evaluates whenever this member leads, until all who could ask are gone.
     pub(crate) async fn run(mut self) {
         loop {
+            self.group.set_ticking(true);
             let term = self.group.until_leader().await;
             let lost = match self.begin(term).await {
                 Ok(()) => self.lead(term).await,
@@ -213,7 +214,9 @@ impl Evaluator {
         self.compacted = state.compacted;
         self.leases = state.leases.clone();
         self.alarms = state.alarms.clone();
-        self.shared.leads_alone.store(self.group.is_sole_voter(), Ordering::SeqCst);
+        let alone = self.group.is_sole_voter();
+        self.shared.leads_alone.store(alone, Ordering::SeqCst);
+        self.group.set_ticking(!alone);
         Ok(())
     }
 

@@ -157,6 +157,12 @@ impl Group {
         (server.state == ServerState::Leader).then_some(server.vote.leader_id.term)
     }
 
+    /// Whether raft's clock ticks. A sole voter that leads has nobody to send heartbeats to and no election to
+    /// fear, so its clock may rest; an idle member then costs next to nothing.
+    pub(crate) fn set_ticking(&self, ticking: bool) {
+        self.raft.runtime_config().tick(ticking);
+    }
+
     /// Waits until this member leads; gives the term.
     pub(crate) async fn until_leader(&mut self) -> u64 {
         loop {

@@ -167,7 +167,8 @@ fn a_full_disk_opens() {
     let log = open(&disk, 1, None).unwrap();
     append_and_commit(&log, 1, 3, 1000);
     disk.set_free_bytes(Some(0));
-    log.append([entry(0, 1, 4, vec![1; 10])]).unwrap();
+    // More than is left in the file that grew in a step.
+    log.append([entry(0, 1, 4, vec![1; 60_000])]).unwrap();
     assert!(matches!(log.commit_step(), Err(Error::Full(_))));
     drop(log);
     let log = open(&disk, 2, None).unwrap();
