@@ -49,14 +49,13 @@ impl Context {
 
     /// Whether the call needs a leader.
     fn admit(&self, method: Method, metadata: &MetadataMap) -> Result<bool, Refusal> {
-        let kind = if method.is_unary() { "unary" } else { "stream" };
         let version = match metadata.get("client-api-version") {
             Some(version) => {
                 std::str::from_utf8(version.as_bytes()).map_err(|_| Refusal::InvalidClientApiVersion)?
             }
             None => "unknown",
         };
-        self.metrics.count_client(kind, version);
+        self.metrics.clients.count(method.is_unary(), version);
         let needs_leader = metadata.get("hasleader").is_some_and(|value| value.as_bytes() == b"true");
         if needs_leader && self.store.status().leader == 0 {
             return Err(Refusal::NoLeader);

@@ -8,6 +8,7 @@
 //! | metrics | `/health` `/livez[/check]` `/readyz[/check]` `/metrics` |
 //! | peer | `/version` `/members` |
 
+mod access;
 mod health;
 mod members;
 pub mod metrics;
@@ -22,6 +23,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use raft::Store;
 
+pub use access::Access;
 use metrics::Metrics;
 
 /// What the handlers look at.
@@ -35,9 +37,11 @@ pub struct View {
     pub request_timeout: Duration,
 }
 
-/// The paths of a client port.
-pub fn client_router(view: View) -> Router {
-    router(view.clone()).merge(Router::new().route("/version", any(version::answer)).with_state(view))
+/// The paths of a client port, for those whom `access` allows.
+pub fn client_router(view: View, access: Arc<Access>) -> Router {
+    router(view)
+        .route("/version", any(version::answer))
+        .layer(axum::middleware::from_fn_with_state(access, access::control))
 }
 
 /// The paths of a port for metrics alone.

@@ -27,7 +27,7 @@ use crate::api::{Context, Limits, Services};
 use crate::flag::{Flag, FlagPole};
 use crate::http::metrics::Metrics;
 use crate::http::metrics::store::Facts;
-use crate::http::{self, View};
+use crate::http::{self, Access, View};
 
 /// Pause after a connection could not be accepted, most likely for want of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -77,6 +77,7 @@ async fn serve(
         leaderless: leaderless.flag(),
         health: HealthReporter::new(),
         connections: Connections::new(&settings.listen),
+        access: Arc::new(settings.listen.access.clone()),
     };
     tokio::spawn(leader::watch(store.clone(), settings.election_ms, leaderless));
     let (home_door, arrivals) = shard::door();
@@ -232,6 +233,7 @@ struct Maker {
     leaderless: Flag,
     health: HealthReporter,
     connections: Connections,
+    access: Arc<Access>,
 }
 
 impl Maker {
@@ -252,7 +254,7 @@ impl Maker {
         Arc::new(Parts {
             services: Services::new(context),
             health: HealthServer::new(HealthService::from_health_reporter(self.health.clone())),
-            client: http::client_router(view.clone()),
+            client: http::client_router(view.clone(), Arc::clone(&self.access)),
             metrics: http::metrics_router(view.clone()),
             peer: http::peer_router(view),
         })

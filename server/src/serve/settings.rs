@@ -8,6 +8,7 @@ use engine::log::LogOptions;
 
 use super::ServeError;
 use crate::config::{Config, ListenUrl};
+use crate::http::Access;
 
 /// Everything that a server needs to know.
 #[derive(Debug, Clone)]
@@ -55,6 +56,8 @@ pub struct ListenSettings {
     pub metrics: Vec<ListenUrl>,
     /// For other members.
     pub peer: Vec<ListenUrl>,
+    /// Who may ask for pages at `client` and `client_http`.
+    pub access: Access,
     /// Set SO_REUSEPORT.
     pub reuse_port: bool,
     /// Most streams of one connection.
@@ -86,6 +89,7 @@ impl Settings {
                 client_http: config.listen_client_http_urls.clone(),
                 metrics: config.listen_metrics_urls.clone(),
                 peer: config.listen_peer_urls.clone(),
+                access: Access { hosts: config.host_whitelist.clone(), origins: config.cors.clone() },
                 reuse_port: config.socket_reuse_port,
                 max_concurrent_streams: config.max_concurrent_streams,
                 keepalive_interval: config.grpc_keepalive_interval,

@@ -1,6 +1,7 @@
 //! Metrics under etcd's names, in the Prometheus text format 0.0.4.
 //!
 //! * [`grpc`]: calls by method and code, counted where a call begins and ends.
+//! * [`clients`]: requests by the version of the client.
 //! * [`disk`]: how long syncs and flushes take, observed by the threads that do them.
 //! * [`store`]: what the store knows of itself, read when somebody asks.
 //! * [`process`]: the process as the kernel sees it, read when somebody asks.
@@ -8,6 +9,7 @@
 //! Only quantities that exist here are shown. What is counted on the way of a request is an atomic that was
 //! found beforehand: no name is looked up, no lock taken.
 
+pub mod clients;
 pub mod disk;
 pub mod family;
 pub mod grpc;
@@ -20,14 +22,11 @@ use prometheus::core::Collector;
 use prometheus::{Encoder as _, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use crate::http::version;
+use clients::ClientMetrics;
 use disk::DiskMetrics;
 use grpc::GrpcMetrics;
 use process::ProcessCollector;
 use store::{Facts, StoreCollector};
-
-/// Values of the label `client_api_version` that are told apart; a client that sends more is counted
-/// under `other`.
-const CLIENT_VERSIONS_MAX: usize = 32;
 
 /// Everything that this member counts itself.
 #[derive(Debug)]
@@ -35,6 +34,8 @@ pub struct Metrics {
     registry: Registry,
     /// Calls.
     pub grpc: GrpcMetrics,
+    /// Clients.
+    pub clients: ClientMetrics,
     /// Syncs and flushes.
     pub disk: Arc<DiskMetrics>,
     /// Answers of `/health`.
@@ -45,9 +46,6 @@ pub struct Metrics {
     pub health_checks: IntCounterVec,
     /// The same as 1 or 0: type, name.
     pub health_check: IntGaugeVec,
-    /// Requests by kind and version of the client.
-    client_requests: IntCounterVec,
-    client_versions: parking_lot::Mutex<Vec<String>>,
 }
 
 /// Bytes of messages to and from clients of all servers of this process.
@@ -100,19 +98,13 @@ impl Metrics {
                 "The result of each kind of healthcheck.",
                 &["type", "name"],
             ),
-            client_requests: counters(
-                "etcd_server_client_requests_total",
-                "The total number of client requests per client version.",
-                &["type", "client_api_version"],
-            ),
-            client_versions: parking_lot::Mutex::default(),
+            clients: ClientMetrics::new(&registry),
             registry,
         };
         register(&metrics.registry, &metrics.health_success);
         register(&metrics.registry, &metrics.health_failures);
         register(&metrics.registry, &metrics.health_checks);
         register(&metrics.registry, &metrics.health_check);
-        register(&metrics.registry, &metrics.client_requests);
         register(&metrics.registry, &wire_bytes().sent);
         register(&metrics.registry, &wire_bytes().received);
         let running = gauges(
@@ -143,19 +135,6 @@ impl Metrics {
         id.with_label_values(&[format!("{:x}", store.member_id())]).set(1);
         register(&self.registry, &id);
         register(&self.registry, &StoreCollector::new(store, facts));
-    }
-
-    /// Counts a request of `kind` (`unary` or `stream`) from a client of `version`.
-    pub fn count_client(&self, kind: &'static str, version: &str) {
-        let known = {
-            let mut versions = self.client_versions.lock();
-            let known = versions.iter().any(|known| known == version);
-            if !known && versions.len() < CLIENT_VERSIONS_MAX {
-                versions.push(version.to_owned());
-            }
-            known || versions.len() < CLIENT_VERSIONS_MAX
-        };
-        self.client_requests.with_label_values(&[kind, if known { version } else { "other" }]).inc();
     }
 
     /// All of it as text.
