@@ -61,9 +61,18 @@ async fn serve(
     let mut storage = Storage::new();
     let opening = storage.open(&settings, disk, &metrics, (cluster_id, member_id));
     let mut stopping = stop.flag();
-    let store = tokio::select! {
-        store = opening => store?,
-        () = stopping.raised() => return Ok(()),
+    let opened = tokio::select! {
+        opened = opening => Some(opened),
+        () = stopping.raised() => None,
+    };
+    let store = match opened {
+        Some(Ok(store)) => store,
+        Some(Err(error)) => {
+            // Its own end may be for the same reason, or none.
+            let _ = storage.end().await;
+            return Err(error);
+        }
+        None => return storage.end().await,
     };
 
     let facts = Facts { quota_bytes: settings.quota_bytes };
