@@ -110,7 +110,7 @@ pub enum CompareTarget {
     Mod(i64),
     Value(Bytes),
     Lease(i64),
-    /// A number that etcd does not know: always true, as in etcd.
+    /// A number that etcd does not know: compares as equal, as in etcd.
     Unknown,
 }
 

@@ -383,21 +383,18 @@ impl Store {
     }
 
     /// One bounded step of the engine's background work, about `budget_bytes` of reading and writing, for one
-    /// thread to call again and again; whether there is more to do now.
+    /// thread to call again and again.
     ///
     /// # Errors
     /// [`engine::Error::Full`] if a table could not be written: a later step tries again. Otherwise the process
     /// should end.
-    pub fn maintain_step(&self, budget_bytes: u64) -> engine::Result<bool> {
-        match self.shared.engine.maintain_step(budget_bytes)? {
-            Work::Idle => Ok(false),
-            Work::More => Ok(true),
-            Work::Flushed(applied) => {
-                let index = applied.groups.get(&HOME).copied().unwrap_or(0);
-                self.shared.flushed.send_replace(index);
-                Ok(true)
-            }
+    pub fn maintain_step(&self, budget_bytes: u64) -> engine::Result<Work> {
+        let work = self.shared.engine.maintain_step(budget_bytes)?;
+        if let Work::Flushed(applied) = &work {
+            let index = applied.groups.get(&HOME).copied().unwrap_or(0);
+            self.shared.flushed.send_replace(index);
         }
+        Ok(work)
     }
 
     /// State of this member, from its own memory.

@@ -112,6 +112,8 @@ async fn compares_are_evaluated_on_the_state_before() {
         (compare("none", Is::NotEqual, Of::Value(bytes("x"))), false, "an absent key has no value"),
         (compare("a", Is::Unknown, Of::Version(5)), true, "an unknown relation holds"),
         (compare("a", Is::Equal, Of::Lease(0)), true, "no lease is lease 0"),
+        (compare("a", Is::Equal, Of::Unknown), true, "an unknown target compares as equal"),
+        (compare("a", Is::Less, Of::Unknown), false, "an unknown target compares as equal"),
     ] {
         let done = server.store.txn(txn(vec![condition], vec![], vec![])).await.expect("txn");
         assert_eq!((done.answer.succeeded, done.revision), (want, 2), "{why}");

@@ -124,7 +124,7 @@ async fn what_cannot_be_watched_is_refused_with_id_minus_one() {
     assert_eq!(next(&mut stream).await.watch_id, 5);
     for (create, reason) in [
         (watch("b", "a", 0), "mvcc: watcher range is empty"),
-        (watch("a", "", -1), "mvcc: required revision has been compacted"),
+        (watch("a", "", -1), "etcdserver: mvcc: required revision has been compacted"),
         (
             WatchCreate { watch_id: 5, ..watch("a", "", 0) },
             "mvcc: duplicate watch ID provided on the WatchStream",

@@ -5,6 +5,8 @@
 //! operations run in order, each seeing the writes before it. Nothing is written anywhere here: an error
 //! leaves no trace.
 
+use std::cmp::Ordering;
+
 use engine::KeyRange;
 use engine::batch::{Change, Op};
 
@@ -118,7 +120,7 @@ fn holds(view: &impl View, compare: &Compare) -> Result<bool> {
     }
     for row in &rows {
         let ordering = match &compare.target {
-            CompareTarget::Value(want) => Some(view.load(&row.value)?.cmp(want)),
+            CompareTarget::Value(want) => view.load(&row.value)?.cmp(want),
             target => number_of(Some(row), target),
         };
         if !relation_holds(compare.result, ordering) {
@@ -128,20 +130,19 @@ fn holds(view: &impl View, compare: &Compare) -> Result<bool> {
     Ok(true)
 }
 
-/// How the number that `target` speaks of compares with what it wants; `None` if the target is unknown.
-fn number_of(row: Option<&Row>, target: &CompareTarget) -> Option<std::cmp::Ordering> {
+/// How the number that `target` speaks of compares with what it wants.
+fn number_of(row: Option<&Row>, target: &CompareTarget) -> Ordering {
     let (stored, want) = match target {
         CompareTarget::Version(want) => (row.map(|row| row.version), want),
         CompareTarget::Create(want) => (row.map(|row| row.create), want),
         CompareTarget::Mod(want) => (row.map(|row| row.modified), want),
         CompareTarget::Lease(want) => (row.map(|row| row.lease), want),
-        CompareTarget::Value(_) | CompareTarget::Unknown => return None,
+        CompareTarget::Value(_) | CompareTarget::Unknown => return Ordering::Equal,
     };
-    Some(stored.unwrap_or(0).cmp(want))
+    stored.unwrap_or(0).cmp(want)
 }
 
-fn relation_holds(relation: CompareResult, ordering: Option<std::cmp::Ordering>) -> bool {
-    let Some(ordering) = ordering else { return true };
+fn relation_holds(relation: CompareResult, ordering: Ordering) -> bool {
     match relation {
         CompareResult::Equal => ordering.is_eq(),
         CompareResult::NotEqual => ordering.is_ne(),

@@ -264,7 +264,7 @@ impl WatchStream {
         let refusal = if range.end.as_ref().is_some_and(|end| *end <= range.start) {
             Some("mvcc: watcher range is empty")
         } else if create.start_revision < 0 {
-            Some("mvcc: required revision has been compacted")
+            Some("etcdserver: mvcc: required revision has been compacted")
         } else if create.watch_id != 0
             && self.hub.lock().streams[&self.id].watchers.contains_key(&create.watch_id)
         {

@@ -5,8 +5,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use engine::Engine;
 use engine::disk::{DirDisk, Disk};
+use engine::{Engine, Opened};
 use raft::request::Member;
 use raft::{Identity, Store, StoreConfig};
 use tokio::runtime::Runtime;
@@ -22,7 +22,7 @@ use super::listener::Listener;
 use super::settings::{ListenSettings, Settings};
 use super::shard::{self, Arrival, Door};
 use super::threads::{self, Bell};
-use super::{ServeError, clock, leader};
+use super::{ServeError, clock, compactor, leader};
 use crate::api::{Context, Limits, Services};
 use crate::flag::{Flag, FlagPole};
 use crate::http::metrics::Metrics;
@@ -31,6 +31,11 @@ use crate::http::{self, Access, View};
 
 /// Pause after a connection could not be accepted, most likely for want of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The file that a store with data has.
+const MANIFEST_POINTER: &str = "CURRENT";
+/// The file that a member has which was started before.
+const IDENTITY_FILE: &str = "IDENTITY";
 
 type Ended = oneshot::Receiver<Result<(), ServeError>>;
 
@@ -55,11 +60,10 @@ async fn serve(
         stop_on_signals(stop.clone())?;
     }
     let disk = open_data_dir(&settings)?;
-    let (cluster_id, member_id) = identity(&settings, disk.as_ref())?;
     let listeners = bind(&settings.listen)?;
     let metrics = Metrics::new();
     let mut storage = Storage::new();
-    let opening = storage.open(&settings, disk, &metrics, (cluster_id, member_id));
+    let opening = storage.open(&settings, disk, &metrics);
     let mut stopping = stop.flag();
     let opened = tokio::select! {
         opened = opening => Some(opened),
@@ -75,6 +79,8 @@ async fn serve(
         None => return storage.end().await,
     };
 
+    tokio::spawn(compactor::run(store.clone(), settings.auto_compaction));
+    let (cluster_id, member_id) = (store.cluster_id(), store.member_id());
     let facts = Facts { quota_bytes: settings.quota_bytes };
     metrics.add_store(store.clone(), facts);
     let leaderless = FlagPole::new();
@@ -155,6 +161,12 @@ fn stop_on_signals(stop: FlagPole) -> Result<(), ServeError> {
 
 fn open_data_dir(settings: &Settings) -> Result<Arc<dyn Disk>, ServeError> {
     let path = &settings.data_dir;
+    if let Err(reason) = &settings.bootstrap
+        && !path.join(IDENTITY_FILE).exists()
+    {
+        // Refused before anything is created.
+        return Err(ServeError::Config(reason.clone()));
+    }
     let failed = |reason: String| ServeError::DataDir { path: path.display().to_string(), reason };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| failed(error.to_string()))?;
@@ -162,15 +174,32 @@ fn open_data_dir(settings: &Settings) -> Result<Arc<dyn Disk>, ServeError> {
     Ok(Arc::new(disk))
 }
 
-/// Cluster and member id: what is stored; on a first start what the configuration makes of it, stored before
-/// anything else.
-fn identity(settings: &Settings, disk: &dyn Disk) -> Result<(u64, u64), ServeError> {
-    if let Some(identity) = Identity::load(disk)? {
-        return Ok((identity.cluster_id, identity.member_id));
+/// Who this member is, if it was started before.
+fn known_identity(disk: &dyn Disk) -> Result<Option<Identity>, ServeError> {
+    let identity = Identity::load(disk)?;
+    let names = disk.list().map_err(|error| ServeError::Open(engine::Error::io("data directory", &error)))?;
+    if identity.is_some() && !names.iter().any(|name| name == MANIFEST_POINTER) {
+        // It may have voted and acknowledged what is gone: under its id it would break promises.
+        return Err(ServeError::Config(format!(
+            "the data directory names a member (IDENTITY) but its data is gone (no {MANIFEST_POINTER}); restore the \
+             directory, or start a new member on an empty one"
+        )));
+    }
+    Ok(identity)
+}
+
+/// Who a new member becomes, stored before it says a word.
+fn new_identity(settings: &Settings, disk: &dyn Disk, opened: &Opened) -> Result<Identity, ServeError> {
+    if opened.state.is_some() || opened.engine.log().bounds(0).is_some() {
+        return Err(ServeError::Config(
+            "the data directory has data but no IDENTITY, which says whose it is; restore that file"
+                .to_owned(),
+        ));
     }
     let (cluster_id, member_id) = settings.bootstrap.clone().map_err(ServeError::Config)?;
-    Identity::new(cluster_id, member_id).store(disk)?;
-    Ok((cluster_id, member_id))
+    let identity = Identity::new(cluster_id, member_id);
+    identity.store(disk)?;
+    Ok(identity)
 }
 
 fn bind(listen: &ListenSettings) -> Result<Vec<Listener>, ServeError> {
@@ -289,12 +318,20 @@ impl Storage {
         settings: &Settings,
         disk: Arc<dyn Disk>,
         metrics: &Arc<Metrics>,
-        (cluster_id, member_id): (u64, u64),
     ) -> Result<Store, ServeError> {
+        let mut options = settings.engine.clone();
+        // What the log draws must differ from one opening to the next.
+        options.log.seed = clock::seed();
+        let known = known_identity(disk.as_ref())?;
+        let opened = Engine::open(Arc::clone(&disk), options).map_err(ServeError::Open)?;
+        let identity = match known {
+            Some(identity) => identity,
+            None => new_identity(settings, disk.as_ref(), &opened)?,
+        };
         let config = StoreConfig {
-            cluster_id,
+            cluster_id: identity.cluster_id,
             member: Member {
-                id: member_id,
+                id: identity.member_id,
                 name: settings.name.clone(),
                 peer_urls: settings.peer_urls.clone(),
                 client_urls: settings.client_urls.clone(),
@@ -308,10 +345,6 @@ impl Storage {
             progress_interval_ms: settings.progress_interval_ms,
             seed: clock::seed(),
         };
-        let mut options = settings.engine.clone();
-        // What the log draws must differ from one opening to the next.
-        options.log.seed = clock::seed();
-        let opened = Engine::open(disk, options).map_err(ServeError::Open)?;
         let bell = Arc::clone(&self.log_bell);
         let wake = Arc::new(move || bell.ring());
         let mut started = Ok(());
@@ -324,8 +357,8 @@ impl Storage {
         started?;
         let store = store?;
         let (bell, metrics) = (Arc::clone(&self.engine_bell), Arc::clone(&metrics.disk));
-        let engine = Arc::clone(store.engine());
-        let keep = move || threads::keep_engine(&bell, &engine, &metrics);
+        let maintained = store.clone();
+        let keep = move || threads::keep_engine(&bell, &maintained, &metrics);
         self.engine = Some(keeper("keelson-maintain", keep)?);
         Ok(store)
     }

@@ -6,7 +6,7 @@
 //! 3. `front`: one request of one connection: to a gRPC service or to HTTP.
 //! 4. `connection`: one connection; `shard`: all connections of one core.
 //! 5. `threads`: the two threads that write and tidy the log and the tables.
-//! 6. `home`: the shard that opens the store, accepts for all and ends it all; `leader`: whether there is one.
+//! 6. `compactor`: compaction by itself. `home`: the shard that opens the store, accepts for all and ends it all; `leader`: whether there is one.
 //! 7. [`Server`]: start and stop from outside; [`run`]: the whole life of the program.
 //!
 //! THREADS
@@ -18,6 +18,7 @@
 //! the store ends; the log is written out; the threads end.
 
 mod clock;
+mod compactor;
 mod connection;
 mod front;
 mod home;

@@ -7,7 +7,7 @@ use engine::Options;
 use engine::log::LogOptions;
 
 use super::ServeError;
-use crate::config::{Config, ListenUrl};
+use crate::config::{AutoCompaction, Config, ListenUrl};
 use crate::http::Access;
 
 /// Everything that a server needs to know.
@@ -37,6 +37,8 @@ pub struct Settings {
     pub quota_bytes: i64,
     /// Interval of progress notes, milliseconds.
     pub progress_interval_ms: u64,
+    /// Compaction that the member does by itself.
+    pub auto_compaction: AutoCompaction,
     /// Settings of the storage.
     pub engine: Options,
     /// Most shards, at least 1; there are never more than cores.
@@ -83,6 +85,7 @@ impl Settings {
         let bootstrap = config.bootstrap();
         Ok(Settings {
             name: config.name.clone(),
+            auto_compaction: config.auto_compaction,
             data_dir: config.data_dir.clone(),
             listen: ListenSettings {
                 client: config.listen_client_urls.clone(),

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-use engine::{Engine, Work};
-use raft::Committer;
+use engine::Work;
+use raft::{Committer, Store};
 
 use super::{ServeError, clock};
 use crate::http::metrics::disk::DiskMetrics;
@@ -86,12 +86,12 @@ pub(super) fn keep_log(bell: &Bell, committer: &Committer, metrics: &DiskMetrics
 ///
 /// # Errors
 /// [`ServeError::Storage`]: what is stored is damaged, or the disk failed.
-pub(super) fn keep_engine(bell: &Bell, engine: &Engine, metrics: &DiskMetrics) -> Result<(), ServeError> {
+pub(super) fn keep_engine(bell: &Bell, store: &Store, metrics: &DiskMetrics) -> Result<(), ServeError> {
     bell.wait_here();
     let mut was_full = false;
     while !bell.has_ended() {
         let began = clock::now();
-        match engine.maintain_step(STEP_BYTES) {
+        match store.maintain_step(STEP_BYTES) {
             Ok(Work::Idle) => std::thread::park_timeout(IDLE_PAUSE),
             Ok(Work::Flushed(_)) => metrics.flushed(began.elapsed()),
             Ok(_) => {}

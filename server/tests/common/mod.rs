@@ -36,6 +36,7 @@ pub const LARGEST: usize = 1_572_864 + 512 * 1024;
 pub fn settings(data_dir: &Path) -> Settings {
     let any = || vec![ListenUrl::Tcp { host: "127.0.0.1".to_owned(), port: 0 }];
     Settings {
+        auto_compaction: server::config::AutoCompaction::Off,
         name: "default".to_owned(),
         data_dir: data_dir.to_owned(),
         listen: ListenSettings {
