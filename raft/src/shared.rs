@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use engine::Engine;
 use parking_lot::{Mutex, RwLock};
@@ -35,6 +35,10 @@ pub(crate) struct Shared {
     pub(crate) stopping: AtomicBool,
     pub(crate) shards: RwLock<Vec<Arc<ShardPort>>>,
     pub(crate) counters: Counters,
+    /// Requests that wait for the evaluator or for their batch.
+    pub(crate) waiting: AtomicUsize,
+    /// Why this member can serve no more, once it cannot.
+    pub(crate) failure: watch::Sender<Option<Error>>,
     /// Raft index up to which the engine's tables hold what was applied.
     pub(crate) flushed: watch::Sender<u64>,
     /// Lease time, and when it was that, while this member leads; `None`: lease time stands still.
@@ -113,6 +117,15 @@ impl Shared {
             Some((base, since)) => base + u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
             None => self.state.lock().lease_time_ms,
         }
+    }
+
+    /// This member can serve no more; the first reason stays.
+    pub(crate) fn fail(&self, reason: String) {
+        self.failure.send_if_modified(|failure| {
+            let first = failure.is_none();
+            failure.get_or_insert(Error::Storage(reason));
+            first
+        });
     }
 
     /// Tells the watch hubs that there are changes.

@@ -5,7 +5,7 @@
 //! the caller's shard; writes go to the evaluator and come back in one message per shard and batch.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use engine::{KeyRange, Opened, Work};
@@ -29,6 +29,8 @@ use crate::watch::{Hub, HubPort, Tail, WatchStream};
 
 /// Rows of the first chunk of a streamed range.
 const FIRST_CHUNK_ROWS: usize = 10;
+/// Requests that may wait for the evaluator or for their batch.
+const WAITING_MAX: usize = 65_536;
 /// What protobuf and raft add to a request's keys and values, bytes, in etcd.
 const REQUEST_OVERHEAD: usize = 32;
 
@@ -104,6 +106,8 @@ impl Store {
             stopping: AtomicBool::new(false),
             shards: RwLock::default(),
             counters: Counters::default(),
+            waiting: AtomicUsize::new(0),
+            failure: watch::Sender::new(None),
             flushed: watch::Sender::new(opened.applied.groups.get(&HOME).copied().unwrap_or(0)),
             lease_clock: Mutex::new(None),
         });
@@ -446,6 +450,15 @@ impl Store {
         }
     }
 
+    /// Waits until this member can serve no more, which may be never; gives the reason. The process should end.
+    pub async fn failed(&self) -> Error {
+        let mut failure = self.shared.failure.subscribe();
+        match failure.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().expect("waited for"),
+            Err(_) => Error::Stopped,
+        }
+    }
+
     /// Ends the store's tasks; nothing is answered afterwards.
     pub async fn shutdown(&self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
@@ -478,6 +491,12 @@ impl Store {
         if self.shared.stopping.load(Ordering::SeqCst) {
             return Err(Error::Stopped);
         }
+        let waiting = &self.shared.waiting;
+        // Counted down when this future ends or is dropped.
+        let _counted = Counted(waiting);
+        if waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+            return Err(Error::TooManyRequests);
+        }
         let (sender, answered) = oneshot::channel();
         let reply = ReplyTo { shard: self.shard, sender };
         self.asks.send((ask, Some(reply))).map_err(|_| Error::Stopped)?;
@@ -489,6 +508,15 @@ impl Store {
             return Err(Error::LeaderChanged);
         }
         settled.result
+    }
+}
+
+/// One request that waits.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

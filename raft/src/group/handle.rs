@@ -119,7 +119,7 @@ impl Group {
                 }
             }
         });
-        let mut leaders = group.server.clone();
+        let (mut leaders, metrics) = (group.server.clone(), group.raft.metrics());
         tokio::spawn(async move {
             let mut last = 0;
             loop {
@@ -129,6 +129,13 @@ impl Group {
                 }
                 last = leader;
                 if leaders.changed().await.is_err() {
+                    if !shared.stopping.load(Ordering::SeqCst) {
+                        let state = &metrics.borrow_watched().running_state;
+                        shared.fail(match state {
+                            Err(fatal) => format!("raft ended: {fatal}"),
+                            Ok(()) => "raft ended".to_owned(),
+                        });
+                    }
                     return;
                 }
             }

@@ -129,6 +129,7 @@ async fn serve(
     let failed = tokio::select! {
         () = stopping.raised() => Ok(()),
         failed = storage.failed() => failed,
+        reason = store.failed() => Err(reason.into()),
     };
     stop.set(true);
     maker.health.set_service_status("", ServingStatus::NotServing).await;
