@@ -20,7 +20,7 @@
 //!   further on proves that what is missing before it was durable.
 //! * Torn or rot: a bad frame is a torn tail if nothing valid of this incarnation, and no later segment, mark
 //!   or checkpoint tells that it was synced; recovery cuts there, and overwrites its header so that no later
-//!   tear can revive it. Otherwise it is [`Error::Corrupt`](crate::Error::Corrupt) and nothing is changed.
+//!   tear can revive it. Otherwise it is [`Error::Corrupt`] and nothing is changed.
 //! * After a failed write or sync nothing more is accepted. What recovery found and cannot know to be synced
 //!   it writes again before it counts on it: a page that only the cache holds is no durable page.
 //!
