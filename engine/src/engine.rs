@@ -128,6 +128,8 @@ pub struct Engine {
     frozen: Mutex<Option<Frozen>>,
     /// Log bytes appended when the memtable was last frozen.
     appended_at_freeze: AtomicU64,
+    /// Compaction revision when the memtable was last frozen.
+    compacted_at_freeze: AtomicI64,
     /// Per group, the index below which entries are not needed for the history.
     history_floors: Mutex<BTreeMap<GroupId, u64>>,
     maintenance: Mutex<Maintenance>,
@@ -199,7 +201,8 @@ impl Engine {
         self.history_floors.lock().insert(group, index);
     }
 
-    /// Whether memtable or log ask for a flush, and none is under way.
+    /// Whether memtable, log or a compaction ask for a flush, and none is under way. After a compaction the
+    /// deletions before it must reach the tables, for until then what they hide keeps its space.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
         let view = self.view();
@@ -207,7 +210,8 @@ impl Engine {
         view.frozen.is_none()
             && self.frozen.lock().is_none()
             && (view.active.bytes() >= self.options.memtable_bytes_max
-                || appended >= self.options.log_bytes_max_since_flush)
+                || appended >= self.options.log_bytes_max_since_flush
+                || self.compacted() > self.compacted_at_freeze.load(Ordering::Acquire))
     }
 
     /// Ends the memtable and starts a new one; the maintaining thread flushes the old one.
@@ -236,6 +240,7 @@ impl Engine {
             tables: view.tables.clone(),
         });
         self.appended_at_freeze.store(self.log.appended_bytes(), Ordering::Release);
+        self.compacted_at_freeze.store(self.compacted(), Ordering::Release);
         *frozen = Some(Frozen { memtable, applied, state, ticket });
         true
     }

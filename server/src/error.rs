@@ -36,8 +36,8 @@ pub fn answer(error: &Error) -> (Code, Cow<'static, str>) {
         Error::Stopped => (Code::Unavailable, "etcdserver: server stopped"),
         Error::Timeout => (Code::Unavailable, "etcdserver: request timed out"),
         Error::LeaderChanged => (Code::Unavailable, "etcdserver: leader changed"),
-        // etcd has no text for it: it dies. Unavailable sends the client to another member.
-        Error::Storage(_) => return (Code::Unavailable, Cow::Owned(format!("etcdserver: {error}"))),
+        // etcd has no text for it: it dies. A code that clients do not retry until their deadline hides the reason.
+        Error::Storage(_) => return (Code::DataLoss, Cow::Owned(format!("etcdserver: {error}"))),
         // The enum may grow; a client can do nothing with what it does not know.
         _ => return (Code::Unknown, Cow::Owned(format!("etcdserver: {error}"))),
     };
@@ -48,6 +48,9 @@ pub fn answer(error: &Error) -> (Code, Cow<'static, str>) {
 #[must_use]
 pub fn status(error: &Error) -> Status {
     let (code, text) = answer(error);
+    if matches!(error, Error::Storage(_)) {
+        tracing::error!(%error, "a request failed on the storage");
+    }
     Status::new(code, text)
 }
 

@@ -56,6 +56,7 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened> {
         applying: Mutex::new(()),
         frozen: Mutex::new(None),
         appended_at_freeze: AtomicU64::new(0),
+        compacted_at_freeze: AtomicI64::new(state.compacted),
         history_floors: Mutex::new(BTreeMap::new()),
         maintenance: Mutex::new(Maintenance::new(manifest)),
         counters: Counters::default(),

@@ -59,8 +59,10 @@ async fn serve(
     if settings.signals {
         stop_on_signals(stop.clone())?;
     }
-    let disk = open_data_dir(&settings)?;
+    look_at_data_dir(&settings)?;
+    // Before anything is created: an address in use is the commonest reason not to start.
     let listeners = bind(&settings.listen)?;
+    let disk = open_data_dir(&settings)?;
     let metrics = Metrics::new();
     let mut storage = Storage::new();
     let opening = storage.open(&settings, disk, &metrics);
@@ -160,14 +162,24 @@ fn stop_on_signals(stop: FlagPole) -> Result<(), ServeError> {
     Ok(())
 }
 
+/// Refuses what can be refused without touching the directory.
+fn look_at_data_dir(settings: &Settings) -> Result<(), ServeError> {
+    let path = &settings.data_dir;
+    let has = |name: &str| path.join(name).exists();
+    if has("member") || (has("snap") && has("wal")) {
+        return Err(ServeError::Config(format!(
+            "{} is a data directory of etcd; name another with --data-dir",
+            path.display()
+        )));
+    }
+    match &settings.bootstrap {
+        Err(reason) if !has(IDENTITY_FILE) => Err(ServeError::Config(reason.clone())),
+        _ => Ok(()),
+    }
+}
+
 fn open_data_dir(settings: &Settings) -> Result<Arc<dyn Disk>, ServeError> {
     let path = &settings.data_dir;
-    if let Err(reason) = &settings.bootstrap
-        && !path.join(IDENTITY_FILE).exists()
-    {
-        // Refused before anything is created.
-        return Err(ServeError::Config(reason.clone()));
-    }
     let failed = |reason: String| ServeError::DataDir { path: path.display().to_string(), reason };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| failed(error.to_string()))?;
