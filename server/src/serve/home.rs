@@ -60,9 +60,8 @@ async fn serve(
         stop_on_signals(stop.clone())?;
     }
     look_at_data_dir(&settings)?;
-    // Before anything is created: an address in use is the commonest reason not to start.
-    let listeners = bind(&settings.listen)?;
     let disk = open_data_dir(&settings)?;
+    let listeners = bind(&settings.listen)?;
     let metrics = Metrics::new();
     let mut storage = Storage::new();
     let opening = storage.open(&settings, disk, &metrics);
