@@ -8,16 +8,15 @@
 //! INVARIANT: every change up to `position` has been offered to every live watcher.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use engine::KeyRange;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::history;
+use super::interest::Interest;
 use super::stream::StreamState;
 use super::tail::{Batch, Recent};
 use crate::error::Result;
@@ -235,58 +234,4 @@ impl Inner {
             !state.give_progress(position)
         });
     }
-}
-
-/// Live watchers by what they watch.
-#[derive(Default)]
-struct Interest {
-    /// Watchers of one key.
-    keys: BTreeMap<Bytes, Vec<WatcherId>>,
-    /// Watchers of intervals, by start and end.
-    intervals: BTreeMap<(Bytes, Option<Bytes>), Vec<WatcherId>>,
-}
-
-impl Interest {
-    fn insert(&mut self, range: &KeyRange, id: WatcherId) {
-        match single_key(range) {
-            Some(key) => self.keys.entry(key.clone()).or_default().push(id),
-            None => self.intervals.entry((range.start.clone(), range.end.clone())).or_default().push(id),
-        }
-    }
-
-    fn remove(&mut self, range: &KeyRange, id: WatcherId) {
-        match single_key(range) {
-            Some(key) => remove_from(&mut self.keys, key, id),
-            None => remove_from(&mut self.intervals, &(range.start.clone(), range.end.clone()), id),
-        }
-    }
-
-    /// Calls `f` with every watcher of `key`.
-    fn each(&self, key: &Bytes, mut f: impl FnMut(WatcherId)) {
-        for id in self.keys.get(key).into_iter().flatten() {
-            f(*id);
-        }
-        // All intervals that start at or before the key; those that end after it are wanted.
-        let upper = (crate::eval::after(key), None);
-        for ((_, end), ids) in self.intervals.range((Bound::Unbounded, Bound::Excluded(upper))) {
-            if end.as_ref().is_none_or(|end| key < end) {
-                ids.iter().for_each(|id| f(*id));
-            }
-        }
-    }
-}
-
-fn remove_from<K: Ord>(map: &mut BTreeMap<K, Vec<WatcherId>>, key: &K, id: WatcherId) {
-    let ids = map.get_mut(key).expect("a live watcher is in the index");
-    ids.retain(|other| *other != id);
-    if ids.is_empty() {
-        map.remove(key);
-    }
-}
-
-/// The only key that a range can hold, if there is but one.
-fn single_key(range: &KeyRange) -> Option<&Bytes> {
-    let end = range.end.as_ref()?;
-    let single = end.len() == range.start.len() + 1 && end.starts_with(&range.start) && end.ends_with(&[0]);
-    single.then_some(&range.start)
 }

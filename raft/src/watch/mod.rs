@@ -3,6 +3,7 @@
 //! * `tail`: the newest changes, in memory, shared by all shards, bounded in bytes.
 //! * `history`: older changes, read from the log itself.
 //! * `hub`: one a shard: which watcher wants which change; one wake-up per applied batch.
+//! * `interest`: the index of live watchers by what they watch.
 //! * `stream`: one gRPC stream's watchers: ids, answers in order, catching up, progress.
 //!
 //! A watcher is a cursor: the next revision it must see. While it keeps up it is *live*, and the hub queues
@@ -17,6 +18,7 @@
 
 mod history;
 mod hub;
+mod interest;
 mod stream;
 mod tail;
 

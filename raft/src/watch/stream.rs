@@ -348,6 +348,8 @@ impl WatchStream {
             }
             self.catch_up_next = !self.catch_up_next;
             if self.catch_up_next && self.has_room() && self.catch_up()? {
+                // A piece of history is a good deal of work, and others wait for this shard.
+                tokio::task::yield_now().await;
                 continue;
             }
             let queued = self.hub.lock().streams.get_mut(&self.id).expect("an open stream").pop();
