@@ -1,0 +1,1 @@
+//! The wire: plain requests to protobuf, and answers back.

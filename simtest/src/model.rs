@@ -1,0 +1,1 @@
+//! etcd's semantics in plain maps.
