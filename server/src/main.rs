@@ -4,6 +4,11 @@ use std::process::ExitCode;
 
 use server::config::{self, Invocation};
 
+/// glibc grows the heap of every thread but the first page by page: a system call for each put. Set in the program
+/// alone, so that simulation keeps the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let config = match config::load(std::env::args_os().skip(1), std::env::vars_os()) {
         Ok(Invocation::Serve(config)) => config,
