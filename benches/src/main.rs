@@ -3,8 +3,8 @@
 //! It shares no code with the store, on purpose: what it says of Keelson it says of etcd by the same means.
 //! One thread: a current-thread runtime, so that the client costs little on a machine that the server shares.
 //!
-//! Reading order: [`cli`], [`client`] (gRPC on h2), [`load`] (throughput and latency), [`rounds`] (kill -9 and the
-//! checker), [`commands`] (each subcommand put together).
+//! Reading order: [`cli`], [`client`] (gRPC on h2), [`load`] (throughput and latency), [`watch`] (fan-out), [`rounds`]
+//! (kill -9 and the checker), [`commands`] (each subcommand put together).
 
 mod cli;
 mod client;
@@ -12,6 +12,7 @@ mod clock;
 mod commands;
 mod load;
 mod rounds;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -4,11 +4,12 @@
 //! reconnect, retry or time out: whoever measures wants to see each failure. Plain text only.
 //!
 //! Reading order: [`wire`] (messages), [`failure`], [`coalesce`] (one write system call for a batch of frames),
-//! [`connection`] (unary calls), [`stream`] (watch).
+//! [`connection`] (unary calls), [`stream`] (watch), [`fields`] (answers read in place).
 
 pub(crate) mod coalesce;
 pub(crate) mod connection;
 pub(crate) mod failure;
+pub(crate) mod fields;
 #[cfg(test)]
 pub(crate) mod scripted;
 pub(crate) mod stream;
@@ -16,4 +17,3 @@ pub(crate) mod wire;
 
 pub(crate) use connection::{Connection, Endpoint};
 pub(crate) use failure::Failure;
-pub(crate) use stream::Watch;

@@ -1,4 +1,4 @@
-//! A watch stream: one watcher on a stream of its own.
+//! A watch stream, in two halves: requests go out while answers are awaited.
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
@@ -17,28 +17,17 @@ fn next_message(received: &mut BytesMut) -> Option<Bytes> {
     Some(received.split_to(len).freeze())
 }
 
-/// A watch stream with one watcher.
-pub(crate) struct Watch {
-    requests: h2::SendStream<Bytes>,
-    answers: h2::RecvStream,
-    received: BytesMut,
-}
+/// The asking half of a watch stream. Dropping it resets the stream.
+pub(crate) struct Requests(h2::SendStream<Bytes>);
 
-impl Watch {
-    /// Opens a stream on `connection` and asks for a watcher of all keys from `start_revision` on.
+impl Requests {
+    /// Asks for one more watcher.
     ///
     /// # Errors
-    /// As [`Connection::unary`].
-    pub(crate) async fn all_keys(connection: &mut Connection, start_revision: i64) -> Result<Self, Failure> {
-        let everything = Bytes::from_static(b"\0");
-        let create = WatchCreateRequest { key: everything.clone(), range_end: everything, start_revision };
-        let request = frame(&WatchRequest { create: Some(create), progress: None });
-        let (response, requests) = connection.start(path::WATCH, request, false).await?;
-        let (head, answers) = response.await?.into_parts();
-        if answers.is_end_stream() {
-            check_status(&head.headers, None)?;
-        }
-        Ok(Watch { requests, answers, received: BytesMut::new() })
+    /// [`Failure::Transport`] if the stream is gone.
+    pub(crate) fn create(&mut self, create: WatchCreateRequest) -> Result<(), Failure> {
+        let request = WatchRequest { create: Some(create), progress: None };
+        Ok(self.0.send_data(frame(&request), false)?)
     }
 
     /// Asks up to which revision everything has been sent.
@@ -47,28 +36,61 @@ impl Watch {
     /// [`Failure::Transport`] if the stream is gone.
     pub(crate) fn ask_progress(&mut self) -> Result<(), Failure> {
         let request = WatchRequest { create: None, progress: Some(WatchProgressRequest {}) };
-        Ok(self.requests.send_data(frame(&request), false)?)
+        Ok(self.0.send_data(frame(&request), false)?)
     }
+}
 
-    /// The next answer; `None` once the server has ended the stream well. May be dropped and called again.
+/// The answering half of a watch stream.
+pub(crate) struct Answers {
+    stream: h2::RecvStream,
+    received: BytesMut,
+}
+
+impl Answers {
+    /// The next answer, not decoded; `None` once the server has ended the stream well. May be dropped and called again.
     ///
     /// # Errors
     /// As [`Connection::unary`].
-    pub(crate) async fn next(&mut self) -> Result<Option<WatchResponse>, Failure> {
+    pub(crate) async fn next_bytes(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             if let Some(message) = next_message(&mut self.received) {
-                return Ok(Some(WatchResponse::decode(message)?));
+                return Ok(Some(message));
             }
-            let Some(chunk) = self.answers.data().await else {
-                let trailers = self.answers.trailers().await?.unwrap_or_default();
+            let Some(chunk) = self.stream.data().await else {
+                let trailers = self.stream.trailers().await?.unwrap_or_default();
                 check_status(&trailers, None)?;
                 return Ok(None);
             };
             let chunk = chunk?;
-            self.answers.flow_control().release_capacity(chunk.len())?;
+            self.stream.flow_control().release_capacity(chunk.len())?;
             self.received.extend_from_slice(&chunk);
         }
     }
+
+    /// The next answer; otherwise as [`Answers::next_bytes`].
+    ///
+    /// # Errors
+    /// As [`Connection::unary`].
+    pub(crate) async fn next(&mut self) -> Result<Option<WatchResponse>, Failure> {
+        Ok(self.next_bytes().await?.map(WatchResponse::decode).transpose()?)
+    }
+}
+
+/// Opens a watch stream on `connection` with a first watcher.
+///
+/// # Errors
+/// As [`Connection::unary`].
+pub(crate) async fn watch(
+    connection: &mut Connection,
+    first: WatchCreateRequest,
+) -> Result<(Requests, Answers), Failure> {
+    let request = frame(&WatchRequest { create: Some(first), progress: None });
+    let (response, requests) = connection.start(path::WATCH, request, false).await?;
+    let (head, stream) = response.await?.into_parts();
+    if stream.is_end_stream() {
+        check_status(&head.headers, None)?;
+    }
+    Ok((Requests(requests), Answers { stream, received: BytesMut::new() }))
 }
 
 #[cfg(test)]

@@ -100,6 +100,8 @@ pub(crate) struct RangeResponse {
     pub(crate) header: Option<ResponseHeader>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) kvs: Vec<KeyValue>,
+    #[prost(bool, tag = "3")]
+    pub(crate) more: bool,
     #[prost(int64, tag = "4")]
     pub(crate) count: i64,
 }
@@ -198,6 +200,23 @@ pub(crate) struct WatchCreateRequest {
     pub(crate) range_end: Bytes,
     #[prost(int64, tag = "3")]
     pub(crate) start_revision: i64,
+    #[prost(bool, tag = "6")]
+    pub(crate) prev_kv: bool,
+}
+
+impl WatchCreateRequest {
+    /// A watcher of all keys from `start_revision` on.
+    pub(crate) fn all_keys(start_revision: i64) -> Self {
+        let everything = Bytes::from_static(b"\0");
+        let range_end = everything.clone();
+        WatchCreateRequest { key: everything, range_end, start_revision, ..Default::default() }
+    }
+
+    /// A watcher of the keys that begin with `prefix`, from `start_revision` on; 0 is what is yet to come.
+    pub(crate) fn prefix(prefix: &str, start_revision: i64) -> Self {
+        let (key, range_end) = (Bytes::copy_from_slice(prefix.as_bytes()), prefix_end(prefix.as_bytes()));
+        WatchCreateRequest { key, range_end, start_revision, ..Default::default() }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -224,6 +243,8 @@ pub(crate) struct Event {
 pub(crate) struct WatchResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) header: Option<ResponseHeader>,
+    #[prost(int64, tag = "2")]
+    pub(crate) watch_id: i64,
     #[prost(bool, tag = "3")]
     pub(crate) created: bool,
     #[prost(bool, tag = "4")]

@@ -67,11 +67,14 @@ pub(crate) struct Tally {
     pub(crate) elapsed: Duration,
 }
 
+/// An empty histogram of latencies in nanoseconds.
+pub(crate) fn latencies() -> Histogram<u64> {
+    Histogram::new_with_bounds(1_000, LATENCY_NANOS_MAX, 3).expect("constant bounds that are in order")
+}
+
 impl Tally {
     fn new() -> Self {
-        let latency = Histogram::new_with_bounds(1_000, LATENCY_NANOS_MAX, 3)
-            .expect("constant bounds that are in order");
-        Tally { latency, errors: BTreeMap::new(), received_bytes: 0, elapsed: Duration::ZERO }
+        Tally { latency: latencies(), errors: BTreeMap::new(), received_bytes: 0, elapsed: Duration::ZERO }
     }
 
     fn add(&mut self, nanos: u64, outcome: &Result<u64, Failure>) {

@@ -1,4 +1,4 @@
-//! What a process has used, from `/proc`: CPU, memory, bytes written.
+//! What a process has used, from `/proc`: CPU, memory, bytes written; and a [`Meter`] of client and server over a run.
 //!
 //! CPU is the sum over threads of `schedstat` (nanoseconds on a core): exact, but blind to threads that have ended.
 //! Where the kernel keeps none it is `utime + stime` of `stat`, in ticks of 10 ms. Each sample says which it is.
@@ -31,6 +31,8 @@ pub(crate) struct Sample {
     pub(crate) cpu_source: CpuSource,
     /// Memory resident now.
     pub(crate) resident_bytes: u64,
+    /// Most memory resident since [`reset_peak`], or since its start.
+    pub(crate) peak_bytes: u64,
     /// Bytes sent towards the disk; `None` if the kernel does not say (another user's process).
     pub(crate) written_bytes: Option<u64>,
 }
@@ -52,8 +54,64 @@ pub(crate) fn sample(pid: &str) -> Result<Sample, Failure> {
         cpu_nanos,
         cpu_source,
         resident_bytes: field(&status, "VmRSS:").unwrap_or(0) * 1024,
+        peak_bytes: field(&status, "VmHWM:").unwrap_or(0) * 1024,
         written_bytes: field(&io, "write_bytes:"),
     })
+}
+
+/// Makes the kernel forget the most memory that the process `pid` has had. Without the right to, the peak stays that
+/// of its whole life, which is never too low.
+fn reset_peak(pid: &str) {
+    const PEAK_RESIDENT: &str = "5";
+    let _ = fs::write(format!("/proc/{pid}/clear_refs"), PEAK_RESIDENT);
+}
+
+/// Samples of a process before and after.
+pub(crate) type Span = (Sample, Sample);
+
+/// What this process and the server's use from a moment on.
+pub(crate) struct Meter {
+    server: Option<(String, Sample)>,
+    client: Sample,
+}
+
+/// What a [`Meter`] has seen.
+pub(crate) struct Used {
+    /// This process.
+    pub(crate) client: Span,
+    /// The server's, if its id was given.
+    pub(crate) server: Option<Span>,
+}
+
+impl Meter {
+    /// Starts to measure.
+    ///
+    /// # Errors
+    /// As [`sample`].
+    pub(crate) fn start(server_pid: Option<u32>) -> Result<Self, Failure> {
+        let server = match server_pid.map(|pid| pid.to_string()) {
+            Some(pid) => {
+                reset_peak(&pid);
+                let before = sample(&pid)?;
+                Some((pid, before))
+            }
+            None => None,
+        };
+        Ok(Meter { server, client: sample("self")? })
+    }
+
+    /// What has been used up to now.
+    ///
+    /// # Errors
+    /// As [`sample`].
+    pub(crate) fn stop(&self) -> Result<Used, Failure> {
+        let client = (self.client, sample("self")?);
+        let server = match &self.server {
+            Some((pid, before)) => Some((*before, sample(pid)?)),
+            None => None,
+        };
+        Ok(Used { client, server })
+    }
 }
 
 /// The sum of the first number of every thread's `schedstat`; `None` if the kernel keeps none.

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::driver::{Plan, Tally};
-use super::process::{CpuSource, Sample};
+use super::process::{CpuSource, Span, Used};
 
 /// Latency percentiles in microseconds.
 #[derive(Debug, Serialize)]
@@ -30,6 +30,19 @@ impl Latency {
         let at = |quantile| micros(histogram.value_at_quantile(quantile));
         Latency { p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), max: micros(histogram.max()) }
     }
+
+    /// A line for people, in milliseconds.
+    pub(crate) fn text(&self, name: &str) -> String {
+        format!(
+            "  {:<12} ms p50 {:.3}  p90 {:.3}  p99 {:.3}  p99.9 {:.3}  max {:.3}",
+            name,
+            self.p50 / 1e3,
+            self.p90 / 1e3,
+            self.p99 / 1e3,
+            self.p99_9 / 1e3,
+            self.max / 1e3
+        )
+    }
 }
 
 /// What the server used during the run.
@@ -37,14 +50,68 @@ impl Latency {
 pub(crate) struct Server {
     /// CPU of all its threads, by operation.
     pub(crate) cpu_us_per_operation: f64,
-    /// Where that figure comes from.
+    /// CPU of all its threads.
+    pub(crate) cpu_seconds: f64,
+    /// Where these figures come from.
     pub(crate) cpu_source: CpuSource,
     /// Resident memory before.
     pub(crate) resident_bytes_before: u64,
     /// Resident memory after.
     pub(crate) resident_bytes_after: u64,
+    /// Most resident memory in between.
+    pub(crate) resident_bytes_peak: u64,
     /// Bytes sent towards the disk.
     pub(crate) written_bytes: Option<u64>,
+}
+
+/// CPU of a span in nanoseconds.
+fn cpu_nanos((before, after): &Span) -> u64 {
+    after.cpu_nanos.saturating_sub(before.cpu_nanos)
+}
+
+/// CPU of a span in microseconds by operation.
+pub(crate) fn cpu_us_per(span: &Span, operations: u64) -> f64 {
+    cpu_nanos(span) as f64 / 1000.0 / operations.max(1) as f64
+}
+
+/// Bytes as MiB.
+pub(crate) fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+impl Server {
+    /// What a span of the server means for `operations`.
+    pub(crate) fn of(span: &Span, operations: u64) -> Self {
+        let (before, after) = span;
+        Server {
+            cpu_us_per_operation: cpu_us_per(span, operations),
+            cpu_seconds: cpu_nanos(span) as f64 / 1e9,
+            cpu_source: after.cpu_source,
+            resident_bytes_before: before.resident_bytes,
+            resident_bytes_after: after.resident_bytes,
+            resident_bytes_peak: after.peak_bytes.max(before.resident_bytes),
+            written_bytes: after
+                .written_bytes
+                .zip(before.written_bytes)
+                .map(|(after, before)| after - before),
+        }
+    }
+
+    /// A line for people; `noun` is what one operation is.
+    pub(crate) fn text(&self, noun: &str) -> String {
+        format!(
+            "  server       {:.2} us CPU/{noun} ({}), RSS {:.1} -> {:.1} MiB, peak {:.1}, written {}",
+            self.cpu_us_per_operation,
+            match self.cpu_source {
+                CpuSource::Schedstat => "schedstat",
+                CpuSource::Stat => "stat ticks",
+            },
+            mib(self.resident_bytes_before),
+            mib(self.resident_bytes_after),
+            mib(self.resident_bytes_peak),
+            self.written_bytes.map_or("unknown".to_owned(), |bytes| format!("{:.1} MiB", mib(bytes))),
+        )
+    }
 }
 
 /// The figures of one run.
@@ -81,24 +148,17 @@ pub(crate) struct Report {
     pub(crate) extra: BTreeMap<&'static str, i64>,
 }
 
-/// Samples of a process before and after.
-pub(crate) type Span = (Sample, Sample);
-
 impl Report {
     /// Puts the figures together.
     pub(crate) fn new(
         load: &'static str,
         plan: &Plan,
         tally: &Tally,
-        client: Span,
-        server: Option<Span>,
+        used: &Used,
         extra: BTreeMap<&'static str, i64>,
     ) -> Self {
         let operations = tally.latency.len();
         let seconds = tally.elapsed.as_secs_f64();
-        let cpu = |(before, after): &Span| {
-            after.cpu_nanos.saturating_sub(before.cpu_nanos) as f64 / 1000.0 / operations.max(1) as f64
-        };
         Report {
             load,
             connections: plan.connections,
@@ -111,18 +171,8 @@ impl Report {
             operations_per_second: operations as f64 / seconds.max(f64::MIN_POSITIVE),
             latency_us: Latency::of(&tally.latency),
             received_bytes: tally.received_bytes,
-            client_cpu_us_per_operation: cpu(&client),
-            server: server.map(|span| Server {
-                cpu_us_per_operation: cpu(&span),
-                cpu_source: span.1.cpu_source,
-                resident_bytes_before: span.0.resident_bytes,
-                resident_bytes_after: span.1.resident_bytes,
-                written_bytes: span
-                    .1
-                    .written_bytes
-                    .zip(span.0.written_bytes)
-                    .map(|(after, before)| after - before),
-            }),
+            client_cpu_us_per_operation: cpu_us_per(&used.client, operations),
+            server: used.server.as_ref().map(|span| Server::of(span, operations)),
             extra,
         }
     }
@@ -139,33 +189,12 @@ impl Report {
             self.seconds,
             self.operations_per_second
         )];
-        let latency = &self.latency_us;
-        lines.push(format!(
-            "  latency ms   p50 {:.3}  p90 {:.3}  p99 {:.3}  p99.9 {:.3}  max {:.3}",
-            latency.p50 / 1e3,
-            latency.p90 / 1e3,
-            latency.p99 / 1e3,
-            latency.p99_9 / 1e3,
-            latency.max / 1e3
-        ));
+        lines.push(self.latency_us.text("latency"));
         lines.push(format!(
             "  client       {:.1} us CPU/op, {} bytes received",
             self.client_cpu_us_per_operation, self.received_bytes
         ));
-        if let Some(server) = &self.server {
-            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-            lines.push(format!(
-                "  server       {:.1} us CPU/op ({}), RSS {:.1} -> {:.1} MiB, written {}",
-                server.cpu_us_per_operation,
-                match server.cpu_source {
-                    CpuSource::Schedstat => "schedstat",
-                    CpuSource::Stat => "stat ticks",
-                },
-                mib(server.resident_bytes_before),
-                mib(server.resident_bytes_after),
-                server.written_bytes.map_or("unknown".to_owned(), |bytes| format!("{:.1} MiB", mib(bytes))),
-            ));
-        }
+        lines.extend(self.server.iter().map(|server| server.text("op")));
         lines.extend(self.extra.iter().map(|(name, value)| format!("  {name:<12} {value}")));
         lines.extend(self.error_kinds.iter().map(|(kind, count)| format!("  error        {count} x {kind}")));
         lines.join("\n")

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::names;
 use super::record::{Event, Finding};
-use crate::client::{Connection, Endpoint, Failure, Watch};
+use crate::client::stream::watch;
+use crate::client::wire::WatchCreateRequest;
+use crate::client::{Connection, Endpoint, Failure};
 
 /// How often progress is asked for, and the goal looked at.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(50);
@@ -47,15 +49,16 @@ impl Follower {
     /// The connection's, when it breaks; following again goes on where it stopped.
     pub(crate) async fn follow(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
         let mut connection = Connection::open(endpoint).await?;
-        let mut watch = Watch::all_keys(&mut connection, self.next).await?;
+        let (mut requests, mut answers) =
+            watch(&mut connection, WatchCreateRequest::all_keys(self.next)).await?;
         let mut ticks = tokio::time::interval(PROGRESS_PERIOD);
         while self.next <= self.goal.get() {
             tokio::select! {
-                answer = watch.next() => match answer? {
+                answer = answers.next() => match answer? {
                     Some(answer) => self.take(&answer)?,
                     None => return Err(Failure::Transport("the watch stream has ended".to_owned())),
                 },
-                _ = ticks.tick() => watch.ask_progress()?,
+                _ = ticks.tick() => requests.ask_progress()?,
             }
         }
         Ok(())
