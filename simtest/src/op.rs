@@ -148,6 +148,18 @@ pub struct RangeAnswer {
     pub kvs: Vec<KeyValue>,
     pub more: bool,
     pub count: i64,
+    /// Of the model's answers alone, and empty if the order asked for leaves none open: every pair that the limit
+    /// chooses from. Pairs of one rank may come in any order; etcd's sort is not stable.
+    pub ties: Vec<Tie>,
+}
+
+/// A pair and its place in an order with equals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tie {
+    /// Classes of equals before its own.
+    pub rank: usize,
+    /// The pair, as it is answered.
+    pub pair: KeyValue,
 }
 
 /// The answer to [`Put`].

@@ -1,1 +1,0 @@
-//! The wire: plain requests to protobuf, and answers back.

@@ -1,1 +1,0 @@
-//! etcd's semantics in plain maps.
