@@ -7,6 +7,8 @@ use clap::Args;
 use super::positive;
 use crate::client::{Endpoint, Failure};
 use crate::load::driver::{Limit, Plan};
+use crate::load::mixture::Weights;
+use crate::load::pages::Choice;
 
 /// Seconds of a load when neither --total nor --seconds is given.
 const SECONDS_DEFAULT: f64 = 5.0;
@@ -106,6 +108,49 @@ pub(crate) struct ListArgs {
     /// Begin each list at a random key, as pages further down do.
     #[arg(long)]
     pub(crate) random_start: bool,
+}
+
+/// Options of `page`.
+#[derive(Debug, Args)]
+pub(crate) struct PageArgs {
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// Rows of a page.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// Which pages.
+    #[arg(long, value_enum, default_value_t = Choice::Walk)]
+    pub(crate) pages: Choice,
+    /// No values.
+    #[arg(long)]
+    pub(crate) keys_only: bool,
+    /// Let the member answer from what it has, without asking its peers.
+    #[arg(long)]
+    pub(crate) serializable: bool,
+}
+
+/// Options of `range-stream`.
+#[derive(Debug, Args)]
+pub(crate) struct StreamArgs {
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// By one unary Range instead.
+    #[arg(long)]
+    pub(crate) unary: bool,
+    /// Let the member answer from what it has, without asking its peers.
+    #[arg(long)]
+    pub(crate) serializable: bool,
+}
+
+/// Options of `mixed`.
+#[derive(Debug, Args)]
+pub(crate) struct MixedArgs {
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// Kinds of calls and their weights: get, stale (a serializable get), put, update, page (500 rows from anywhere),
+    /// list (all, by RangeStream), count. Without --rate it is 2,000 operations a second.
+    #[arg(long, default_value = "get=50,put=25,update=20,page=4,count=1")]
+    pub(crate) mix: Weights,
 }
 
 /// Options of `load`.

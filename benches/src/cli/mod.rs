@@ -6,7 +6,7 @@ mod watch;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use loads::{FillArgs, GetArgs, ListArgs, LoadArgs, check_slots};
+pub(crate) use loads::{FillArgs, GetArgs, ListArgs, LoadArgs, MixedArgs, PageArgs, StreamArgs, check_slots};
 pub(crate) use servers::{KillRoundsArgs, StartTimeArgs, VerifyArgs};
 pub(crate) use watch::WatchArgs;
 
@@ -18,7 +18,7 @@ Examples:
     keelson-load put --connections 8 --calls 8 --rate 2000 --seconds 10
   A store of 200,000 keys, then pages of 500 of it:
     keelson-load load --keys 200000
-    keelson-load list --keys 200000 --limit 500 --total 100
+    keelson-load page --keys 200000 --limit 500 --pages walk --total 400
   100 watchers of a prefix that is written 2,000 times a second: how fast do events arrive, and what do they cost?
     keelson-load watch --watchers 100 --rate 2000 --seconds 10 --server-pid $(pidof etcd)
   Does an acknowledged write survive kill -9? Fresh data directory, 20 rounds:
@@ -52,6 +52,12 @@ pub(crate) enum Command {
     Count(LoadArgs),
     /// Write every key once.
     Load(FillArgs),
+    /// Pages of a list: first pages, whole walks, or pages from anywhere.
+    Page(PageArgs),
+    /// All keys by RangeStream, over and over: throughput, CPU and memory of big lists.
+    RangeStream(StreamArgs),
+    /// A mixture of calls at a rate.
+    Mixed(MixedArgs),
     /// Watchers of a prefix, and a writer: events a second, time from put to event, memory and set-up time of the watchers.
     Watch(WatchArgs),
     /// Start a server, time it to its first linearizable read, kill it.
@@ -115,6 +121,8 @@ mod tests {
             ("list --keys-only --count-only", "two answers"),
             ("kill-rounds", "no server"),
             ("kill-rounds --server-cmd x --round-ms 9..1", "ends before it begins"),
+            ("page --limit 0", "no page"),
+            ("mixed --mix get", "no weight"),
             ("watch --watchers 0", "nobody watches"),
             ("watch --value-size 15", "no room for the stamp"),
             ("watch --progress 0", "never asks"),

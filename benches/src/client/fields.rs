@@ -71,6 +71,21 @@ impl<'a> Fields<'a> {
         }
         Ok(found)
     }
+
+    /// The number of the last field with `tag`, 0 if there is none.
+    ///
+    /// # Errors
+    /// As [`Fields::next`].
+    pub(crate) fn number(mut self, tag: u64) -> Result<i64, Failure> {
+        let mut found = 0;
+        while let Some((at, field)) = self.next()? {
+            if let (true, Field::Varint(number)) = (at == tag, field) {
+                found = number;
+            }
+        }
+        // int64 is two's complement on the wire.
+        Ok(found.cast_signed())
+    }
 }
 
 /// A watch answer without its events.
@@ -110,8 +125,50 @@ pub(crate) fn watch_answer(message: &[u8], mut each: impl FnMut(&[u8])) -> Resul
     Ok(head)
 }
 
+/// A page of a list without its rows.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PageHead<'a> {
+    /// The revision of the header.
+    pub(crate) revision: i64,
+    /// Rows on the page.
+    pub(crate) rows: u64,
+    /// The key of the last row.
+    pub(crate) last_key: &'a [u8],
+    /// There are rows behind it.
+    pub(crate) more: bool,
+    /// Keys in the range asked for, whatever the limit.
+    pub(crate) count: i64,
+}
+
+/// Walks the answer of a Range.
+///
+/// # Errors
+/// As [`Fields::next`].
+pub(crate) fn range_answer(message: &[u8]) -> Result<PageHead<'_>, Failure> {
+    const HEADER_REVISION: u64 = 3;
+    const ROW_KEY: u64 = 1;
+    let mut head = PageHead::default();
+    let mut last_row = &[][..];
+    let mut fields = Fields(message);
+    while let Some(field) = fields.next()? {
+        match field {
+            (1, Field::Bytes(header)) => head.revision = Fields(header).number(HEADER_REVISION)?,
+            (2, Field::Bytes(row)) => {
+                head.rows += 1;
+                last_row = row;
+            }
+            (3, Field::Varint(set)) => head.more = set != 0,
+            (4, Field::Varint(count)) => head.count = count.cast_signed(),
+            _ => {}
+        }
+    }
+    head.last_key = Fields(last_row).bytes(ROW_KEY)?;
+    Ok(head)
+}
+
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use prost::Message;
 
     use super::*;
@@ -140,6 +197,20 @@ mod tests {
     }
 
     #[test]
+    fn a_page_as_prost_writes_it() {
+        let message = wire::RangeResponse {
+            header: Some(wire::ResponseHeader { revision: 9 }),
+            kvs: vec![row("a", "1"), row("b", "2")],
+            more: true,
+            count: 300,
+        }
+        .encode_to_vec();
+        let want = PageHead { revision: 9, rows: 2, last_key: b"b", more: true, count: 300 };
+        assert_eq!(range_answer(&message), Ok(want));
+        assert_eq!(range_answer(&[]), Ok(PageHead::default()), "nothing found is an empty message");
+    }
+
+    #[test]
     fn what_is_no_message_is_refused() {
         for (bytes, why) in [
             (&[0x80][..], "a number cut off"),
@@ -148,7 +219,7 @@ mod tests {
             (&[0x09, 0, 0, 0, 0, 0, 0, 0, 0], "a fixed number"),
             (&[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], "a length beyond memory"),
         ] {
-            assert!(watch_answer(bytes, |_| {}).is_err(), "{why}");
+            assert!(range_answer(&Bytes::copy_from_slice(bytes)).is_err(), "{why}");
         }
     }
 }

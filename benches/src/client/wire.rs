@@ -112,6 +112,15 @@ pub(crate) struct PutRequest {
     pub(crate) key: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
     pub(crate) value: Bytes,
+    #[prost(int64, tag = "3")]
+    pub(crate) lease: i64,
+}
+
+impl PutRequest {
+    /// A put without a lease.
+    pub(crate) fn new(key: Bytes, value: Bytes) -> Self {
+        PutRequest { key, value, lease: 0 }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -156,6 +165,18 @@ pub(crate) struct RequestOp {
     pub(crate) range: Option<RangeRequest>,
     #[prost(message, optional, tag = "2")]
     pub(crate) put: Option<PutRequest>,
+}
+
+impl RequestOp {
+    /// A put.
+    pub(crate) fn put(put: PutRequest) -> Self {
+        RequestOp { put: Some(put), ..Default::default() }
+    }
+
+    /// A read of one key.
+    pub(crate) fn get(key: Bytes) -> Self {
+        RequestOp { range: Some(RangeRequest { key, ..Default::default() }), ..Default::default() }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -271,8 +292,8 @@ pub(crate) fn update_request(key: Bytes, value: Bytes, expected: i64) -> TxnRequ
             key: key.clone(),
             mod_revision: Some(expected),
         }],
-        success: vec![RequestOp { put: Some(PutRequest { key: key.clone(), value }), range: None }],
-        failure: vec![RequestOp { range: Some(RangeRequest { key, ..Default::default() }), put: None }],
+        success: vec![RequestOp::put(PutRequest::new(key.clone(), value))],
+        failure: vec![RequestOp::get(key)],
     }
 }
 
@@ -282,14 +303,14 @@ mod tests {
 
     #[test]
     fn a_frame_is_prefix_and_message() {
-        let bytes = frame(&PutRequest { key: Bytes::from_static(b"a"), value: Bytes::from_static(b"xy") });
+        let bytes = frame(&PutRequest::new(Bytes::from_static(b"a"), Bytes::from_static(b"xy")));
         assert_eq!(&bytes[..], b"\0\0\0\0\x07\x0a\x01a\x12\x02xy");
     }
 
     #[test]
     fn a_framer_uses_its_memory_again() {
         let mut framer = Framer::default();
-        let put = |byte: u8| PutRequest { key: Bytes::from_static(b"a"), value: vec![byte; 1024].into() };
+        let put = |byte: u8| PutRequest::new(Bytes::from_static(b"a"), vec![byte; 1024].into());
         let first = framer.frame(&put(1));
         let second = framer.frame(&put(2));
         assert_ne!(first.as_ptr(), second.as_ptr(), "the first is still in use");

@@ -59,6 +59,8 @@ impl Plan {
 pub(crate) struct Tally {
     /// Latencies of the operations that succeeded, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
+    /// The same by kind, of works that tell kinds apart.
+    pub(crate) by_kind: BTreeMap<&'static str, Histogram<u64>>,
     /// Failed operations by reason.
     pub(crate) errors: BTreeMap<String, u64>,
     /// Bytes of all answers.
@@ -74,13 +76,22 @@ pub(crate) fn latencies() -> Histogram<u64> {
 
 impl Tally {
     fn new() -> Self {
-        Tally { latency: latencies(), errors: BTreeMap::new(), received_bytes: 0, elapsed: Duration::ZERO }
+        Tally {
+            latency: latencies(),
+            by_kind: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            received_bytes: 0,
+            elapsed: Duration::ZERO,
+        }
     }
 
-    fn add(&mut self, nanos: u64, outcome: &Result<u64, Failure>) {
+    fn add(&mut self, nanos: u64, kind: Option<&'static str>, outcome: &Result<u64, Failure>) {
         match outcome {
             Ok(bytes) => {
                 self.latency.saturating_record(nanos);
+                if let Some(kind) = kind {
+                    self.by_kind.entry(kind).or_insert_with(latencies).saturating_record(nanos);
+                }
                 self.received_bytes += bytes;
             }
             Err(failure) => {
@@ -178,7 +189,8 @@ async fn run_slot<W: Work>(
         shared.started.set(index + 1);
         let from = shared.rate.map_or(now, |rate| shared.start + intended_offset(index, rate));
         let outcome = work.call(&mut connection).await;
-        shared.tally.borrow_mut().add(clock::nanos_between(from, clock::now()), &outcome);
+        let nanos = clock::nanos_between(from, clock::now());
+        shared.tally.borrow_mut().add(nanos, work.kind(from), &outcome);
         if matches!(outcome, Err(Failure::Transport(_))) {
             return;
         }
@@ -235,11 +247,13 @@ mod tests {
     #[test]
     fn failures_are_counted_apart_from_latencies() {
         let mut tally = Tally::new();
-        tally.add(5_000, &Ok(7));
+        tally.add(5_000, Some("fast"), &Ok(7));
+        tally.add(6_000, Some("slow"), &Ok(0));
         for number in 0..40 {
-            tally.add(1, &Err(Failure::Transport(number.to_string())));
+            tally.add(1, Some("fast"), &Err(Failure::Transport(number.to_string())));
         }
-        assert_eq!((tally.latency.len(), tally.received_bytes, tally.failed()), (1, 7, 40));
+        assert_eq!((tally.latency.len(), tally.received_bytes, tally.failed()), (2, 7, 40));
+        assert_eq!(tally.by_kind.values().map(Histogram::len).collect::<Vec<_>>(), [1, 1], "by kind");
         assert_eq!(tally.errors.len(), ERROR_KINDS_MAX + 1, "a flood of texts is bounded");
     }
 }

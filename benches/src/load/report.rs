@@ -114,6 +114,15 @@ impl Server {
     }
 }
 
+/// The operations of one kind.
+#[derive(Debug, Serialize)]
+pub(crate) struct Kind {
+    /// Operations that succeeded.
+    pub(crate) operations: u64,
+    /// Latency percentiles in microseconds.
+    pub(crate) latency_us: Latency,
+}
+
 /// The figures of one run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -137,8 +146,13 @@ pub(crate) struct Report {
     pub(crate) operations_per_second: f64,
     /// Latency percentiles in microseconds.
     pub(crate) latency_us: Latency,
+    /// The same by kind, of loads that tell kinds apart.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) kinds: BTreeMap<&'static str, Kind>,
     /// Bytes of all answers.
     pub(crate) received_bytes: u64,
+    /// MiB of answers a second.
+    pub(crate) received_mib_per_second: f64,
     /// CPU of this client, by operation.
     pub(crate) client_cpu_us_per_operation: f64,
     /// The server's side, if its process id was given.
@@ -146,6 +160,13 @@ pub(crate) struct Report {
     /// What only this subcommand counts.
     #[serde(flatten)]
     pub(crate) extra: BTreeMap<&'static str, i64>,
+}
+
+impl Kind {
+    /// The operations whose latencies in nanoseconds are these.
+    pub(crate) fn of(latency: &Histogram<u64>) -> Self {
+        Kind { operations: latency.len(), latency_us: Latency::of(latency) }
+    }
 }
 
 impl Report {
@@ -170,7 +191,9 @@ impl Report {
             seconds,
             operations_per_second: operations as f64 / seconds.max(f64::MIN_POSITIVE),
             latency_us: Latency::of(&tally.latency),
+            kinds: tally.by_kind.iter().map(|(kind, latency)| (*kind, Kind::of(latency))).collect(),
             received_bytes: tally.received_bytes,
+            received_mib_per_second: mib(tally.received_bytes) / seconds.max(f64::MIN_POSITIVE),
             client_cpu_us_per_operation: cpu_us_per(&used.client, operations),
             server: used.server.as_ref().map(|span| Server::of(span, operations)),
             extra,
@@ -190,9 +213,14 @@ impl Report {
             self.operations_per_second
         )];
         lines.push(self.latency_us.text("latency"));
+        for (name, kind) in &self.kinds {
+            lines.push(format!("{}  ({} ops)", kind.latency_us.text(name), kind.operations));
+        }
         lines.push(format!(
-            "  client       {:.1} us CPU/op, {} bytes received",
-            self.client_cpu_us_per_operation, self.received_bytes
+            "  client       {:.1} us CPU/op, {:.1} MiB received, {:.1} MiB/s",
+            self.client_cpu_us_per_operation,
+            mib(self.received_bytes),
+            self.received_mib_per_second
         ));
         lines.extend(self.server.iter().map(|server| server.text("op")));
         lines.extend(self.extra.iter().map(|(name, value)| format!("  {name:<12} {value}")));

@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use prost::Message;
@@ -21,6 +22,11 @@ pub(crate) trait Work {
     /// # Errors
     /// As the connection's call.
     async fn call(&mut self, connection: &mut Connection) -> Result<u64, Failure>;
+
+    /// What the last call was, where a report tells kinds apart; `from` is when it was meant to start.
+    fn kind(&self, _from: Instant) -> Option<&'static str> {
+        None
+    }
 }
 
 /// A put of a random value to a random key.
@@ -35,7 +41,8 @@ impl Work for Put {
     async fn call(&mut self, connection: &mut Connection) -> Result<u64, Failure> {
         let key = self.keys.key(self.random.random_range(0..self.keys.count));
         let value = self.values.pick(&mut self.random);
-        let answer = connection.unary(path::PUT, self.framer.frame(&wire::PutRequest { key, value })).await?;
+        let answer =
+            connection.unary(path::PUT, self.framer.frame(&wire::PutRequest::new(key, value))).await?;
         Ok(answer.len() as u64)
     }
 }
@@ -177,7 +184,7 @@ impl Work for Fill {
         self.next.set(to);
         let mut put = |index| {
             let value = self.values.pick(&mut self.random);
-            wire::RequestOp { put: Some(wire::PutRequest { key: self.keys.key(index), value }), range: None }
+            wire::RequestOp::put(wire::PutRequest::new(self.keys.key(index), value))
         };
         let success = (from..to).map(&mut put).collect();
         let request = wire::TxnRequest { compare: Vec::new(), success, failure: Vec::new() };

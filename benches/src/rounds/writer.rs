@@ -161,7 +161,7 @@ async fn call(
 ) -> Result<Result<Outcome, Finding>, Failure> {
     Ok(match *action {
         Action::Put { key, write } => {
-            let request = wire::PutRequest { key: key_name(key), value: value_of(write, size) };
+            let request = wire::PutRequest::new(key_name(key), value_of(write, size));
             let answer = wire::PutResponse::decode(connection.unary(path::PUT, frame(&request)).await?)?;
             Ok(Outcome::Wrote { revision: wire::revision_of(&answer.header) })
         }
@@ -178,8 +178,8 @@ async fn call(
             }
         }
         Action::Pair { keys, write } => {
-            let put = |key| wire::PutRequest { key: key_name(key), value: value_of(write, size) };
-            let success = keys.map(|key| wire::RequestOp { put: Some(put(key)), range: None }).to_vec();
+            let put = |key| wire::PutRequest::new(key_name(key), value_of(write, size));
+            let success = keys.map(|key| wire::RequestOp::put(put(key))).to_vec();
             let request = wire::TxnRequest { success, ..Default::default() };
             let answer = wire::TxnResponse::decode(connection.unary(path::TXN, frame(&request)).await?)?;
             Ok(Outcome::Wrote { revision: wire::revision_of(&answer.header) })

@@ -39,7 +39,7 @@ impl Work for StampedPut {
         let keys = &self.keys[prefix];
         let key = keys.key(self.random.random_range(0..keys.count));
         let value = stamped(&self.values.pick(&mut self.random), self.seen.nanos());
-        let answer = connection.unary(path::PUT, self.framer.frame(&PutRequest { key, value })).await?;
+        let answer = connection.unary(path::PUT, self.framer.frame(&PutRequest::new(key, value))).await?;
         self.written.borrow_mut()[prefix] += 1;
         Ok(answer.len() as u64)
     }
