@@ -36,6 +36,12 @@ impl Clock {
         Clock { start: Instant::now(), next: Arc::new(AtomicU64::new(1)) }
     }
 
+    /// Time since the clock's start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     /// This moment.
     #[must_use]
     pub fn now(&self) -> Stamp {
@@ -123,8 +129,10 @@ pub struct History {
     /// Streams of the witness: one watch after the other over all keys, with the pairs as they were, each from
     /// where the one before was left. They tell what happened to requests whose outcome is unknown.
     pub witness: Vec<Stream>,
-    /// The store's revision before the first operation.
+    /// The store's revision before the first operation of the window.
     pub first_revision: i64,
+    /// The compaction revision before the first operation of a run; -1 if there was none.
+    pub first_compacted: i64,
     /// The store's revision when all clients had ended, if the last read was answered.
     pub final_revision: Option<i64>,
     /// Every pair at [`History::final_revision`], by key.
