@@ -6,7 +6,8 @@
 //! 3. `eval`: from a request to effects: reads, compares, transactions; one sequential evaluator.
 //! 4. `group`: the raft group on the engine's log; the only place that names openraft.
 //! 5. `watch`: from applied entries to watchers; the past is read from the log.
-//! 6. [`Store`]: the face of it all.
+//! 6. `read`: large ranges, bit by bit.
+//! 7. [`Store`]: the face of it all.
 //!
 //! A write walks: [`Store`] → evaluator (effects, revision, answer) → raft group → log, one sync for all that
 //! waits → applied to the index → watches and answers. Followers apply effects and read nothing.
@@ -21,6 +22,7 @@ mod group;
 mod identity;
 mod lease;
 mod note;
+mod read;
 pub mod request;
 mod shared;
 mod state;
@@ -31,5 +33,6 @@ pub use config::StoreConfig;
 pub use error::{Error, Result};
 pub use group::Committer;
 pub use identity::Identity;
-pub use store::{Metrics, RangeChunk, RangeStream, Store};
+pub use read::{Piece, RangeChunk, RangePieces, RangeRead, RangeStream, RowSize};
+pub use store::{Metrics, Store};
 pub use watch::{Event, WatchAnswer, WatchCreate, WatchStream};

@@ -61,6 +61,14 @@ pub struct Range {
     pub max_create_revision: i64,
 }
 
+impl Range {
+    /// Most rows wanted.
+    #[must_use]
+    pub fn rows_max(&self) -> usize {
+        if self.limit <= 0 { usize::MAX } else { usize::try_from(self.limit).unwrap_or(usize::MAX) }
+    }
+}
+
 /// Writes one key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Put {

@@ -15,20 +15,18 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::eval::{
-    Ask, EngineView, Evaluator, RangePage, Reply, Settled, View, Write, WriteAnswer, attached_keys,
-    check_delete_range, check_put, check_range, check_txn, evaluate_read_only, key_range, range,
-    read_revision,
+    Ask, EngineView, Evaluator, Reply, Settled, View, Write, WriteAnswer, attached_keys, check_delete_range,
+    check_put, check_range, check_txn, comes_in_pieces, evaluate_read_only, key_range, range, read_revision,
 };
 use crate::group::{Committer, Group, HOME, StoredState};
+use crate::read::{RangePieces, RangeRead, RangeStream};
 use crate::request::{
-    Alarm, At, DeleteRange, DeleteRangeAnswer, KeyValue, LeaseGrant, LeaseStatus, Member, Put, PutAnswer,
-    Range, RangeAnswer, SortOrder, Status, Txn, TxnAnswer, TxnOp, TxnOpAnswer,
+    Alarm, At, DeleteRange, DeleteRangeAnswer, LeaseGrant, LeaseStatus, Member, Put, PutAnswer, Range,
+    RangeAnswer, SortOrder, Status, Txn, TxnAnswer, TxnOp, TxnOpAnswer,
 };
 use crate::shared::{Counters, ReplyTo, ShardPort, Shared};
 use crate::watch::{Hub, HubPort, Tail, WatchStream};
 
-/// Rows of the first chunk of a streamed range.
-const FIRST_CHUNK_ROWS: usize = 10;
 /// Requests that may wait for the evaluator or for their batch.
 const WAITING_MAX: usize = 65_536;
 /// What protobuf and raft add to a request's keys and values, bytes, in etcd.
@@ -153,6 +151,28 @@ impl Store {
         Ok(At { revision: view.revision(), answer })
     }
 
+    /// Opens a range that may be too large to be answered at once.
+    ///
+    /// # Errors
+    /// As [`Store::range`].
+    pub async fn range_read(&self, request: Range) -> Result<At<RangeRead>> {
+        if !comes_in_pieces(&request) {
+            let At { revision, answer } = self.range(request).await?;
+            return Ok(At { revision, answer: RangeRead::Whole(answer) });
+        }
+        check_range(&request)?;
+        if !request.serializable {
+            self.confirm().await?;
+        }
+        Counters::add(&self.shared.counters.ranges, 1);
+        let view = EngineView::latest(&self.shared.engine);
+        let newest = view.revision();
+        let revision = read_revision(request.revision, newest, self.shared.engine.compacted())?;
+        let count = view.count(&key_range(&request.key, &request.range_end), revision)?;
+        let pieces = RangePieces::new(Arc::clone(&self.shared), &request, revision, count);
+        Ok(At { revision: newest, answer: RangeRead::Pieces(pieces) })
+    }
+
     /// Reads keys in chunks, all at one revision. Only key order without filters can be streamed; whoever
     /// calls refuses the rest.
     ///
@@ -167,20 +187,7 @@ impl Store {
         Counters::add(&self.shared.counters.ranges, 1);
         let newest = self.shared.engine.revision();
         let revision = read_revision(request.revision, newest, self.shared.engine.compacted())?;
-        let rows_left = usize::try_from(request.limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        Ok(RangeStream {
-            shared: Arc::clone(&self.shared),
-            all: key_range(&request.key, &request.range_end),
-            left: key_range(&request.key, &request.range_end),
-            newest,
-            revision,
-            keys_only: request.keys_only,
-            rows_left: if request.count_only { 0 } else { rows_left },
-            chunk_rows: FIRST_CHUNK_ROWS,
-            sent: 0,
-            count_only: request.count_only,
-            ended: false,
-        })
+        Ok(RangeStream::new(Arc::clone(&self.shared), &request, revision, newest))
     }
 
     /// Writes a key.
@@ -547,77 +554,4 @@ fn txn_bytes(txn: &Txn) -> usize {
     });
     let compares = txn.compare.iter().map(|compare| compare.key.len() + compare.range_end.len());
     ops.sum::<usize>() + compares.sum::<usize>()
-}
-
-/// A range read in chunks, all at one revision. Nothing is read before it is asked for.
-pub struct RangeStream {
-    shared: Arc<Shared>,
-    all: KeyRange,
-    left: KeyRange,
-    newest: i64,
-    revision: i64,
-    keys_only: bool,
-    rows_left: usize,
-    chunk_rows: usize,
-    sent: usize,
-    count_only: bool,
-    ended: bool,
-}
-
-/// One chunk of a [`RangeStream`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RangeChunk {
-    /// Rows, in key order.
-    pub kvs: Vec<KeyValue>,
-    /// With the last chunk: the newest revision when the stream began, whether the limit cut rows off, and
-    /// the number of keys in the range.
-    pub last: Option<At<(bool, i64)>>,
-}
-
-impl std::fmt::Debug for RangeStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RangeStream")
-            .field("left", &self.left)
-            .field("revision", &self.revision)
-            .finish_non_exhaustive()
-    }
-}
-
-impl RangeStream {
-    /// Reads the next chunk; `None` after the last. Reads the disk for values that are not recent. Chunks
-    /// grow or shrink towards the request limit, as etcd's do.
-    ///
-    /// # Errors
-    /// [`Error::Compacted`] if the revision was compacted meanwhile.
-    pub fn next_chunk(&mut self) -> Result<Option<RangeChunk>> {
-        if self.ended {
-            return Ok(None);
-        }
-        if self.revision < self.shared.engine.compacted() {
-            return Err(Error::Compacted);
-        }
-        let view = EngineView::latest(&self.shared.engine);
-        let asked = self.chunk_rows.min(self.rows_left);
-        let page = RangePage::read(&view, &self.left, self.revision, asked, self.keys_only)?;
-        let got = page.kvs.len();
-        self.sent += got;
-        self.rows_left -= got;
-        if let Some(last) = page.kvs.last() {
-            self.left.start = crate::eval::after(&last.key);
-        }
-        let target = self.shared.config.max_request_bytes;
-        if page.bytes < target / 2 {
-            self.chunk_rows = self.chunk_rows.saturating_mul(2);
-        } else if page.bytes > target {
-            self.chunk_rows = (self.chunk_rows / 2).max(1);
-        }
-        let mut last = None;
-        if got < asked || self.rows_left == 0 {
-            self.ended = true;
-            let count = view.count(&self.all, self.revision)?;
-            let more = !self.count_only && count > self.sent as i64;
-            last = Some(At { revision: self.newest, answer: (more, count) });
-        }
-        Ok(Some(RangeChunk { kvs: page.kvs, last }))
-    }
 }

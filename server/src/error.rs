@@ -89,6 +89,17 @@ pub enum Refusal {
         /// Bytes that the server takes.
         limit: u64,
     },
+    /// An answer larger than gRPC sends.
+    #[error("trying to send message larger than max ({len} vs. {limit})")]
+    AnswerTooLarge {
+        /// Bytes of the message.
+        len: u64,
+        /// Bytes that can be sent.
+        limit: u64,
+    },
+    /// A request whose compression is not known; with its name.
+    #[error("grpc: Decompressor is not installed for grpc-encoding \"{0}\"")]
+    UnknownCompression(String),
     /// A message that is not protobuf; with the reason.
     #[error("grpc: error unmarshalling request: {0}")]
     Undecodable(String),
@@ -116,13 +127,14 @@ impl Refusal {
             }
             Refusal::NoLeader | Refusal::Stopped => Code::Unavailable,
             Refusal::WatchCanceled => Code::Cancelled,
-            Refusal::MessageTooLarge { .. } => Code::ResourceExhausted,
+            Refusal::MessageTooLarge { .. } | Refusal::AnswerTooLarge { .. } => Code::ResourceExhausted,
             Refusal::Undecodable(_) => Code::Internal,
             Refusal::NotGrpc => Code::Unknown,
             Refusal::StreamSortOrder
             | Refusal::StreamRevisionFilters
             | Refusal::NotImplemented(_)
             | Refusal::UnknownService(_)
+            | Refusal::UnknownCompression(_)
             | Refusal::UnknownMethod(_) => Code::Unimplemented,
         }
     }

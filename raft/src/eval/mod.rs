@@ -17,6 +17,6 @@ mod write;
 
 pub(crate) use check::{check_delete_range, check_put, check_range, check_txn};
 pub(crate) use evaluator::{Ask, Evaluator, Reply, Settled, WriteAnswer, attached_keys};
-pub(crate) use range::{RangePage, key_range, range, read_revision};
-pub(crate) use view::{EngineView, View, after};
+pub(crate) use range::{RowFilter, comes_in_pieces, key_alone, key_range, range, read_revision};
+pub(crate) use view::{EngineView, Row, View, after};
 pub(crate) use write::{Write, evaluate_read_only};

@@ -59,62 +59,50 @@ pub(crate) fn range(view: &impl View, request: &Range, compacted: i64) -> Result
     Ok(RangeAnswer { kvs, more, count })
 }
 
-/// One chunk of a streamed range, in key order.
-#[derive(Debug)]
-pub(crate) struct RangePage {
-    /// The rows.
-    pub(crate) kvs: Vec<KeyValue>,
-    /// Bytes of keys and values in them.
-    pub(crate) bytes: usize,
+/// Bounds of the revisions of rows; 0: no bound.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowFilter {
+    modified: (i64, i64),
+    create: (i64, i64),
 }
 
-impl RangePage {
-    /// Reads the first `limit` rows of `keys` at `revision`.
-    pub(crate) fn read(
-        view: &impl View,
-        keys: &KeyRange,
-        revision: i64,
-        limit: usize,
-        keys_only: bool,
-    ) -> Result<Self> {
-        let mut rows = Vec::new();
-        view.rows(keys, revision, limit, &mut rows)?;
-        let mut page = RangePage { kvs: Vec::with_capacity(rows.len()), bytes: 0 };
-        for row in &rows {
-            let pair = if keys_only { key_alone(row) } else { view.pair(row)? };
-            page.bytes += pair.key.len() + pair.value.len();
-            page.kvs.push(pair);
+impl RowFilter {
+    pub(crate) fn of(request: &Range) -> Self {
+        RowFilter {
+            modified: (request.min_mod_revision, request.max_mod_revision),
+            create: (request.min_create_revision, request.max_create_revision),
         }
-        Ok(page)
+    }
+
+    /// Whether every row passes.
+    pub(crate) fn is_open(&self) -> bool {
+        (self.modified, self.create) == ((0, 0), (0, 0))
+    }
+
+    pub(crate) fn passes(&self, row: &Row) -> bool {
+        let within =
+            |value: i64, (min, max): (i64, i64)| (min == 0 || value >= min) && (max == 0 || value <= max);
+        within(row.modified, self.modified) && within(row.create, self.create)
     }
 }
 
-fn has_filter(request: &Range) -> bool {
-    request.min_mod_revision != 0
-        || request.max_mod_revision != 0
-        || request.min_create_revision != 0
-        || request.max_create_revision != 0
-}
-
-fn limit(request: &Range) -> usize {
-    if request.limit <= 0 { usize::MAX } else { usize::try_from(request.limit).unwrap_or(usize::MAX) }
+/// Whether the answer can be read in key order, or against it, row by row.
+pub(crate) fn comes_in_pieces(request: &Range) -> bool {
+    !request.range_end.is_empty() && !request.count_only && request.sort_target == SortTarget::Key
 }
 
 fn rows_to_read(request: &Range) -> usize {
-    if request.sort_order != SortOrder::None || has_filter(request) {
+    if request.sort_order != SortOrder::None || !RowFilter::of(request).is_open() {
         return usize::MAX;
     }
-    limit(request).saturating_add(1)
+    request.rows_max().saturating_add(1)
 }
 
 /// Filters, sorts, cuts, and loads the values of what is left; whether rows were cut off.
 fn shape(view: &impl View, request: &Range, mut rows: Vec<Row>) -> Result<(Vec<KeyValue>, bool)> {
-    let outside = |value: i64, min: i64, max: i64| (max != 0 && value > max) || (min != 0 && value < min);
-    if has_filter(request) {
-        rows.retain(|row| {
-            !outside(row.modified, request.min_mod_revision, request.max_mod_revision)
-                && !outside(row.create, request.min_create_revision, request.max_create_revision)
-        });
+    let filter = RowFilter::of(request);
+    if !filter.is_open() {
+        rows.retain(|row| filter.passes(row));
     }
     let descending = request.sort_order == SortOrder::Descend;
     match request.sort_target {
@@ -126,16 +114,16 @@ fn shape(view: &impl View, request: &Range, mut rows: Vec<Row>) -> Result<(Vec<K
         SortTarget::Value => {
             let mut pairs = rows.iter().map(|row| view.pair(row)).collect::<Result<Vec<_>>>()?;
             pairs.sort_by(|a, b| if descending { b.value.cmp(&a.value) } else { a.value.cmp(&b.value) });
-            let more = pairs.len() > limit(request);
-            pairs.truncate(limit(request));
+            let more = pairs.len() > request.rows_max();
+            pairs.truncate(request.rows_max());
             if request.keys_only {
                 pairs.iter_mut().for_each(|pair| pair.value = Bytes::new());
             }
             return Ok((pairs, more));
         }
     }
-    let more = rows.len() > limit(request);
-    rows.truncate(limit(request));
+    let more = rows.len() > request.rows_max();
+    rows.truncate(request.rows_max());
     let pair = |row: &Row| if request.keys_only { Ok(key_alone(row)) } else { view.pair(row) };
     Ok((rows.iter().map(pair).collect::<Result<_>>()?, more))
 }
@@ -144,7 +132,8 @@ fn sort(rows: &mut [Row], descending: bool, by: impl Fn(&Row) -> i64) {
     rows.sort_by(|a, b| if descending { by(b).cmp(&by(a)) } else { by(a).cmp(&by(b)) });
 }
 
-fn key_alone(row: &Row) -> KeyValue {
+/// A row without its value.
+pub(crate) fn key_alone(row: &Row) -> KeyValue {
     KeyValue {
         key: row.key.clone(),
         create_revision: row.create,

@@ -33,6 +33,16 @@ pub(crate) enum RowValue {
     Memory(Bytes),
 }
 
+impl RowValue {
+    /// Length of the value, bytes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            RowValue::Stored(value) => value.len(),
+            RowValue::Memory(bytes) => bytes.len(),
+        }
+    }
+}
+
 /// Reads at a revision; `revision` arguments are at most [`View::revision`].
 pub(crate) trait View {
     /// The newest revision it has.
@@ -75,6 +85,11 @@ impl<'a> EngineView<'a> {
     /// The engine as of its newest applied revision.
     pub(crate) fn latest(engine: &'a Engine) -> Self {
         EngineView { engine, _pin: engine.log().pin(), revision: engine.revision() }
+    }
+
+    /// What is read.
+    pub(crate) fn engine(&self) -> &'a Engine {
+        self.engine
     }
 }
 

@@ -1,6 +1,8 @@
 //! What every call passes on its way in and out.
 
+use http::{HeaderMap, HeaderValue};
 use raft::Store;
+use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Response, Status};
 
@@ -9,6 +11,18 @@ use crate::error::Refusal;
 use crate::flag::Flag;
 use crate::http::metrics::grpc::{Handling, Method};
 use crate::pb::etcdserverpb::ResponseHeader;
+
+/// How the messages of a request are compressed.
+///
+/// # Errors
+/// [`Refusal::UnknownCompression`].
+pub(super) fn compression(headers: &HeaderMap) -> Result<Option<CompressionEncoding>, Refusal> {
+    match headers.get("grpc-encoding").map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => Ok(None),
+        Some(b"gzip") => Ok(Some(CompressionEncoding::Gzip)),
+        Some(other) => Err(Refusal::UnknownCompression(String::from_utf8_lossy(other).into_owned())),
+    }
+}
 
 /// A call that was admitted.
 #[derive(Debug)]

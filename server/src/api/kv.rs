@@ -1,4 +1,4 @@
-//! `etcdserverpb.KV`.
+//! `etcdserverpb.KV`, but for Range.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::http::metrics::grpc::Method;
 use crate::pb::etcdserverpb::kv_server::Kv;
 use crate::pb::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse,
-    RangeRequest, RangeResponse, RangeStreamResponse, TxnRequest, TxnResponse,
+    RangeRequest, RangeStreamResponse, TxnRequest, TxnResponse,
 };
 
 /// The service.
@@ -22,11 +22,6 @@ use crate::pb::etcdserverpb::{
 pub(crate) struct KvApi(pub(super) Arc<Context>);
 
 impl KvApi {
-    async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
-        let at = self.0.store.range(translate::range(request)?).await.map_err(|error| status(&error))?;
-        Ok(translate::range_answer(self.0.header(at.revision), at.answer))
-    }
-
     async fn put(&self, request: PutRequest) -> Result<PutResponse, Status> {
         let at = self.0.store.put(translate::put(request)).await.map_err(|error| status(&error))?;
         Ok(translate::put_answer(self.0.header(at.revision), at.answer))
@@ -59,11 +54,6 @@ impl KvApi {
 
 #[tonic::async_trait]
 impl Kv for KvApi {
-    async fn range(&self, request: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
-        let call = self.0.begin(Method::KvRange, request.metadata())?;
-        call.answer(self.range(request.into_inner()).await)
-    }
-
     type RangeStreamStream = BoxStream<'static, Result<RangeStreamResponse, Status>>;
 
     async fn range_stream(

@@ -3,7 +3,8 @@
 //! * [`codec`]: messages on the wire.
 //! * `translate`: protobuf ↔ typed, field by field.
 //! * `call`: what every call passes: counted, metadata checked, header of the answer.
-//! * one file for each service: `kv`, `watch`, `lease`, `cluster`, `maintenance`.
+//! * one file for each service: `kv`, `watch`, `lease`, `cluster`, `maintenance`; `range`: KV's Range, whose
+//!   answers are sent piece by piece.
 //!
 //! A stream of answers is a state that makes the next answer when it is asked for one: the connection asks
 //! when it can send, so a slow client holds back the reading, and nothing is queued for it. No task is
@@ -15,12 +16,14 @@ pub mod codec;
 mod kv;
 mod lease;
 mod maintenance;
+mod range;
 mod translate;
 mod watch;
 
 use std::sync::Arc;
 
 use raft::Store;
+use tonic::body::Body;
 
 use crate::flag::Flag;
 use crate::http::metrics::Metrics;
@@ -66,6 +69,8 @@ pub struct Limits {
 /// The services of one shard, to be cloned for a call.
 #[derive(Debug, Clone)]
 pub struct Services {
+    context: Arc<Context>,
+    largest: usize,
     pub(crate) kv: KvServer<KvApi>,
     pub(crate) watch: WatchServer<WatchApi>,
     pub(crate) lease: LeaseServer<LeaseApi>,
@@ -80,11 +85,25 @@ impl Services {
         let largest = context.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD);
         let context = Arc::new(context);
         Services {
+            context: Arc::clone(&context),
+            largest,
             kv: KvServer::new(KvApi(Arc::clone(&context))).max_decoding_message_size(largest),
             watch: WatchServer::new(WatchApi(Arc::clone(&context))).max_decoding_message_size(largest),
             lease: LeaseServer::new(LeaseApi(Arc::clone(&context))).max_decoding_message_size(largest),
             cluster: ClusterServer::new(ClusterApi(Arc::clone(&context))).max_decoding_message_size(largest),
             maintenance: MaintenanceServer::new(MaintenanceApi(context)).max_decoding_message_size(largest),
         }
+    }
+
+    /// Answers KV's Range.
+    pub(crate) fn range<B>(
+        &self,
+        request: http::Request<B>,
+    ) -> impl Future<Output = http::Response<Body>> + use<B>
+    where
+        B: http_body::Body + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        range::answer(Arc::clone(&self.context), request, self.largest)
     }
 }

@@ -87,6 +87,11 @@ impl Front {
     fn grpc(&self, request: Request<Incoming>) -> Answering {
         let parts = &self.parts;
         let path = request.uri().path();
+        if path == "/etcdserverpb.KV/Range" {
+            let answer = parts.services.range(request);
+            let answer = Box::pin(async move { Ok(answer.await) });
+            return Answering { answer, service: Some("etcdserverpb.KV") };
+        }
         let service = path
             .strip_prefix('/')
             .and_then(|path| path.rsplit_once('/'))
