@@ -3,9 +3,10 @@
 //! It shares no code with the store, on purpose: what it says of Keelson it says of etcd by the same means.
 //! One thread: a current-thread runtime, so that the client costs little on a machine that the server shares.
 //!
-//! Reading order: [`cli`], [`client`] (gRPC on h2), [`load`] (throughput and latency), [`watch`] (fan-out), [`rounds`]
-//! (kill -9 and the checker), [`commands`] (each subcommand put together).
+//! Reading order: [`cli`], [`client`] (gRPC on h2), [`load`] (throughput and latency), [`watch`] (fan-out),
+//! [`beside`] (puts beside background work), [`rounds`] (kill -9 and the checker), [`commands`] (each subcommand put together).
 
+mod beside;
 mod cli;
 mod client;
 mod clock;

@@ -1,11 +1,13 @@
 //! The command line: subcommands and options, with examples in `--help`.
 
+mod beside;
 mod loads;
 mod servers;
 mod watch;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use beside::BesideArgs;
 pub(crate) use loads::{FillArgs, GetArgs, ListArgs, LoadArgs, MixedArgs, PageArgs, StreamArgs, check_slots};
 pub(crate) use servers::{KillRoundsArgs, StartTimeArgs, VerifyArgs};
 pub(crate) use watch::WatchArgs;
@@ -21,6 +23,8 @@ Examples:
     keelson-load page --keys 200000 --limit 500 --pages walk --total 400
   100 watchers of a prefix that is written 2,000 times a second: how fast do events arrive, and what do they cost?
     keelson-load watch --watchers 100 --rate 2000 --seconds 10 --server-pid $(pidof etcd)
+  What does revoking a lease with 100,000 keys do to everybody else's puts?
+    keelson-load beside --background lease
   Does an acknowledged write survive kill -9? Fresh data directory, 20 rounds:
     keelson-load kill-rounds --rounds 20 --server-cmd 'keelson --data-dir /tmp/rounds'
   Is every promise kept on a running store that nobody else writes to?
@@ -58,6 +62,8 @@ pub(crate) enum Command {
     RangeStream(StreamArgs),
     /// A mixture of calls at a rate.
     Mixed(MixedArgs),
+    /// Puts at a rate through an idle window and one with background work: what the work does to their latency.
+    Beside(BesideArgs),
     /// Watchers of a prefix, and a writer: events a second, time from put to event, memory and set-up time of the watchers.
     Watch(WatchArgs),
     /// Start a server, time it to its first linearizable read, kill it.
@@ -123,6 +129,8 @@ mod tests {
             ("kill-rounds --server-cmd x --round-ms 9..1", "ends before it begins"),
             ("page --limit 0", "no page"),
             ("mixed --mix get", "no weight"),
+            ("beside", "beside what"),
+            ("beside --background lease --pieces 0", "no lease"),
             ("watch --watchers 0", "nobody watches"),
             ("watch --value-size 15", "no room for the stamp"),
             ("watch --progress 0", "never asks"),

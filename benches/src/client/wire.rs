@@ -14,6 +14,9 @@ pub(crate) mod path {
     pub(crate) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
     pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
     pub(crate) const COMPACT: &str = "/etcdserverpb.KV/Compact";
+    pub(crate) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
+    pub(crate) const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
+    pub(crate) const DEFRAGMENT: &str = "/etcdserverpb.Maintenance/Defragment";
     pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
 }
 
@@ -212,6 +215,27 @@ pub(crate) struct CompactionRequest {
     #[prost(bool, tag = "2")]
     pub(crate) physical: bool,
 }
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LeaseGrantRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) ttl_seconds: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LeaseGrantResponse {
+    #[prost(int64, tag = "2")]
+    pub(crate) id: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LeaseRevokeRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) id: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DefragmentRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchCreateRequest {

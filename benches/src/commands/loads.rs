@@ -191,6 +191,7 @@ pub(super) async fn fill(args: &FillArgs) -> Result<bool, Failure> {
         values: values.clone(),
         random: slot_random(load.seed, slot),
         keys_per_txn: args.keys_per_txn,
+        lease: 0,
         next: Rc::clone(&next),
     };
     let whole = load.keys.div_ceil(args.keys_per_txn);

@@ -1,7 +1,8 @@
 //! Each subcommand put together from options, work, driver and report.
 //!
-//! Reading order: this file (which subcommand is where), [`loads`], [`servers`], [`watch`].
+//! Reading order: this file (which subcommand is where), [`loads`], [`watch`], [`beside`], [`servers`].
 
+mod beside;
 mod loads;
 mod servers;
 mod watch;
@@ -30,6 +31,7 @@ pub(crate) async fn run(command: Command) -> Result<bool, Failure> {
         Command::Page(args) => loads::page(&args).await,
         Command::RangeStream(args) => loads::range_stream(&args).await,
         Command::Mixed(args) => loads::mixed(&args).await,
+        Command::Beside(args) => beside::beside(&args).await,
         Command::Watch(args) => watch::watch(&args).await,
         Command::StartTime(args) => servers::start_time(&args).await,
         Command::KillRounds(args) => servers::kill_rounds(args).await,

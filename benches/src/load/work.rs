@@ -173,6 +173,8 @@ pub(crate) struct Fill {
     pub(crate) random: StdRng,
     /// Keys of one transaction.
     pub(crate) keys_per_txn: u64,
+    /// The lease of the keys; 0 is none.
+    pub(crate) lease: i64,
     /// The first key not yet taken by any slot.
     pub(crate) next: Rc<Cell<u64>>,
 }
@@ -184,7 +186,7 @@ impl Work for Fill {
         self.next.set(to);
         let mut put = |index| {
             let value = self.values.pick(&mut self.random);
-            wire::RequestOp::put(wire::PutRequest::new(self.keys.key(index), value))
+            wire::RequestOp::put(wire::PutRequest { key: self.keys.key(index), value, lease: self.lease })
         };
         let success = (from..to).map(&mut put).collect();
         let request = wire::TxnRequest { compare: Vec::new(), success, failure: Vec::new() };
