@@ -255,6 +255,15 @@ impl Engine {
         maintenance::step(self, budget_bytes)
     }
 
+    /// To be called at a clean stop, once everything appended is committed: a later start then tells a damaged
+    /// end of the log from the torn one that a power cut leaves.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn note_end(&self) -> Result<()> {
+        self.log.note_end()
+    }
+
     /// The key as of `revision`; `None` if it did not exist then. A read of one block at most for each table
     /// whose filter admits the key, none if the memtable has it.
     ///

@@ -96,6 +96,7 @@ pub(super) fn step(engine: &Engine, budget: u64) -> Result<Work> {
     let mut guard = engine.maintenance.lock();
     let maintenance = &mut *guard;
     remove_files(engine, maintenance)?;
+    engine.log.note_step()?;
     if !std::mem::take(&mut maintenance.pass_over) {
         let frozen = engine.frozen.lock().clone();
         let done = match frozen {

@@ -25,7 +25,10 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened> {
     refuse_foreign(&names)?;
     let mut manifest = match Manifest::open(Arc::clone(&disk), &names)? {
         Some(manifest) => manifest,
-        None => Manifest::create(Arc::clone(&disk), &names)?,
+        None => {
+            Log::create(&*disk)?;
+            Manifest::create(Arc::clone(&disk), &names)?
+        }
     };
     let state = manifest.state().clone();
     let cache = new_cache(options.block_cache_bytes);

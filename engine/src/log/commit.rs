@@ -1,8 +1,8 @@
 //! Group commit: one frame is written and synced while the next one fills.
 //!
 //! The committer's own lock is held over the I/O; the log's lock only to take the frame and to publish that
-//! it is durable. A segment's header is written with its first frame, in one write, and a file that is new
-//! gets its name synced before that frame counts as durable.
+//! it is durable. A segment's header is written with its first frame, in one write, into a file that `LOG-END`
+//! names (`witness`) and whose own name is durable.
 //!
 //! A file that was not written before grows in steps: the frame that reaches its end carries zeros behind it, in
 //! the same write and under the same sync. So even then few syncs change metadata.
@@ -11,7 +11,6 @@ use super::Log;
 use super::Ticket;
 use super::format::HEADER_PAGE;
 use super::frame::Frame;
-use super::pool::PoolFile;
 use super::prepare::ZEROS;
 use crate::error::{Error, Result};
 use std::io::IoSlice;
@@ -45,18 +44,19 @@ impl Log {
         };
         let Some(mut frame) = taken else { return Ok(None) };
         frame.seal(synced_seq);
-        let bytes = self.write_frame(&frame, &mut written).map_err(|error| self.poison_with(error))?;
+        let (bytes, written_to) =
+            self.write_frame(&frame, &mut written).map_err(|error| self.poison_with(error))?;
         self.counters.bytes_written.fetch_add(bytes, Ordering::Relaxed);
         self.counters.frames.fetch_add(1, Ordering::Relaxed);
         let ticket = frame.ticket;
-        let dropped = self.state.lock().committed(&frame);
+        let dropped = self.state.lock().committed(&frame, written_to);
         self.durable.store(ticket, Ordering::Release);
         drop(dropped);
         Ok(Some(Ticket(ticket)))
     }
 
-    /// Writes and syncs a sealed frame; returns the bytes written.
-    fn write_frame(&self, frame: &Frame, written: &mut Written) -> Result<u64> {
+    /// Writes and syncs a sealed frame; returns its bytes, and up to where its file was written with it.
+    fn write_frame(&self, frame: &Frame, written: &mut Written) -> Result<(u64, u64)> {
         let header = frame.segment_header();
         let mut slices = Vec::new();
         if let Some(page) = &header {
@@ -72,8 +72,9 @@ impl Log {
             *written = Written { uid: frame.segment.uid(), len: place.file.len().map_err(failed)? };
         }
         let end = offset + bytes;
+        let mut target = end;
         if end > written.len {
-            let target = end.next_multiple_of(GROWTH).min(u64::from(self.options.segment_bytes)).max(end);
+            target = end.next_multiple_of(GROWTH).min(u64::from(self.options.segment_bytes)).max(end);
             let mut zeros = target - end;
             while zeros > 0 {
                 let len = zeros.min(ZEROS.len() as u64);
@@ -85,18 +86,7 @@ impl Log {
         place.file.write_at(offset, &slices).map_err(failed)?;
         place.file.sync().map_err(failed)?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        if header.is_some() && !place.name_durable {
-            self.sync_dir()?;
-        }
-        Ok(bytes)
-    }
-
-    /// A file for a segment: from the pool if it has one, else new.
-    fn file_for_segment(&self) -> Result<PoolFile> {
-        match self.pool.take_longest() {
-            Some(file) => Ok(file),
-            None => self.pool.create(self.disk.as_ref()),
-        }
+        Ok((bytes, target))
     }
 
     pub(super) fn sync_dir(&self) -> Result<()> {

@@ -7,6 +7,7 @@
 //! 2. `frame`, `segment`, `pool`: a group commit, a file in use, files waiting for use.
 //! 3. `index`, `tail`, `state`: what is where, and what is still in memory.
 //! 4. `commit`, `prepare`: writing; `read`, `window`: reading; `survey`, `scan`, `recover`: opening.
+//! 5. `witness`: how far the log is known to reach, told by a file of its own.
 //!
 //! HOW A RECORD TRAVELS. [`Log::append`] lays it out at its final place, in memory; it can be read at once.
 //! [`Log::commit_step`] writes and syncs the oldest frame while the next one fills; no lock that appending or
@@ -21,11 +22,12 @@
 //! * Torn or rot: a bad frame is a torn tail if nothing valid of this incarnation, and no later segment, mark
 //!   or checkpoint tells that it was synced; recovery cuts there, and overwrites its header so that no later
 //!   tear can revive it. Otherwise it is [`Error::Corrupt`] and nothing is changed.
+//! * What the file `LOG-END` says was durable must be found: a missing or shortened file is no torn tail.
 //! * After a failed write or sync nothing more is accepted. What recovery found and cannot know to be synced
 //!   it writes again before it counts on it: a page that only the cache holds is no durable page.
 //!
-//! LOCKS, in the order in which they nest: `preparation`, `committing`, `state`, the pool's. Only the first
-//! two are held over I/O; append and reads take only `state`.
+//! LOCKS, in the order in which they nest: `preparation`, `committing`, `witness`, `state`, the pool's. Only
+//! the first three are held over I/O; append and reads take only `state`.
 
 mod checkpoint;
 mod commit;
@@ -45,6 +47,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod window;
+mod witness;
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -56,6 +59,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use checkpoint::LogCheckpoint;
 pub use segment::{SegmentInfo, SegmentPin};
+pub use witness::LOG_END;
 
 /// Number of a raft group on this node.
 pub type GroupId = u32;
@@ -191,6 +195,8 @@ pub struct Log {
     state: Mutex<state::State>,
     /// Held by whoever writes at the log's end.
     committing: Mutex<commit::Written>,
+    /// The file that tells how far the log reaches.
+    witness: Mutex<witness::Witness>,
     preparation: Mutex<prepare::Preparation>,
     /// Ticket of the last durable record.
     durable: AtomicU64,
@@ -200,8 +206,15 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log in `disk`, or begins one. `checkpoint` is what the manifest last recorded of it, `None`
-    /// for a new store.
+    /// Makes what [`Log::open`] needs in a directory without a log; durable on return.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if there was a log whose segments are gone; [`Error::Io`] and [`Error::Full`].
+    pub fn create(disk: &dyn Disk) -> Result<()> {
+        witness::create(disk)
+    }
+
+    /// Opens the log in `disk`. `checkpoint` is what the manifest last recorded of it, `None` if it never did.
     ///
     /// Reads the footers of sealed segments and the frames of what has none. Writes only after all checks
     /// have passed, and at most the last frame again, and a mark behind it.

@@ -6,14 +6,12 @@
 
 use super::Log;
 use super::format::{FOOTER, FRAME_HEADER, FrameHeader, MARK, SEAL_AT, Seal};
-use super::pool::PoolFile;
+use super::pool::{PoolFile, READY};
 use super::segment::Segment;
 use super::state::PendingFooter;
 use crate::error::{Error, Result};
 use std::io::IoSlice;
 
-/// Files that are kept written ahead.
-const READY: usize = 2;
 /// Zeros written at once.
 pub(super) static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
@@ -47,7 +45,8 @@ impl Log {
         if self.poison.get().is_some() {
             return Ok(false);
         }
-        if let Some(file) = self.pool.take_condemned() {
+        self.note_step()?;
+        if let Some(file) = self.take_condemned()? {
             self.disk.remove(&file.name).map_err(|error| Error::io(&file.name, &error))?;
             return Ok(true);
         }
@@ -89,14 +88,15 @@ impl Log {
             if live.max(appended) < self.options.prepare_after_bytes {
                 return Ok(false);
             }
-            preparation.filling = match self.pool.take_unready(READY) {
+            preparation.filling = match self.pool.take_unready() {
                 Some(file) => Some(file),
                 None if self.pool.ready() < READY => Some(self.pool.create(self.disk.as_ref())?),
                 None => return Ok(false),
             };
         }
         let Some(file) = &mut preparation.filling else { return Ok(false) };
-        let failed = |error| Error::io(&file.name, &error);
+        let name = file.name.clone();
+        let failed = |error| Error::io(&name, &error);
         let target = u64::from(self.options.segment_bytes);
         let mut left = budget.max(1);
         while file.len < target && left > 0 {
@@ -108,13 +108,19 @@ impl Log {
         if file.len < target {
             return Ok(true);
         }
-        file.file.sync().map_err(failed)?;
+        if let Err(error) = file.file.sync() {
+            // No later sync says anything about what was written so far.
+            file.len = file.synced_len;
+            return Err(failed(error));
+        }
+        file.synced_len = file.len;
         if !file.name_durable {
             self.sync_dir()?;
             file.name_durable = true;
         }
         if let Some(file) = preparation.filling.take() {
             self.pool.put(file);
+            self.note_step()?;
         }
         Ok(self.pool.ready() < READY)
     }

@@ -5,7 +5,7 @@
 //!    follows says it did: the next segment's header, the checkpoint, a mark.
 //! 2. *Repair.* A segment whose first write was torn is none: its beginning is zeroed. The last frame is
 //!    written again, since only the cache may have it, and behind it a mark, over whatever a torn frame left
-//!    there: so what was found torn once is never found whole later.
+//!    there: so what was found torn once is never found whole later. `LOG-END` gets a new record.
 
 use super::checkpoint::{Cut, LogCheckpoint};
 use super::footer::{self, FooterGroup};
@@ -17,6 +17,7 @@ use super::scan::{self, Scanned};
 use super::segment::{Sealed, Segment, Segments};
 use super::state::{Filling, State, ranges};
 use super::survey::{FoundSegment, Survey, corrupt};
+use super::witness::{self, Facts, LOG_END, Witness};
 use super::{GroupId, Kind, Log, LogOptions};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -32,13 +33,18 @@ pub(super) fn open(
     options: LogOptions,
     checkpoint: Option<&LogCheckpoint>,
 ) -> Result<Log> {
-    let survey = Survey::new(disk.as_ref(), checkpoint)?;
+    let Some(found) = witness::read(disk.as_ref())? else {
+        let reason = "is not there, or holds no whole record";
+        return Err(Error::Corrupt { file: LOG_END.to_owned(), offset: 0, reason });
+    };
+    let survey = Survey::new(disk.as_ref(), checkpoint, &found.facts)?;
     let pool = Arc::new(Pool::new(u64::from(options.segment_bytes), survey.next_slot));
-    let mut replay = Replay::new(State::new(options.clone(), pool.clone()), checkpoint);
+    let state = State::new(options.clone(), pool.clone());
+    let mut replay = Replay::new(state, checkpoint, found.facts.clone());
     replay.segments(survey.live, survey.torn.first().zip(survey.torn_first_seq))?;
 
     if let Some(end) = &replay.end {
-        end.make_durable(replay.known_durable)?;
+        end.make_durable(replay.known_durable.max(found.facts.durable_seq))?;
     }
     for place in &survey.torn {
         erase(place)?;
@@ -49,6 +55,8 @@ pub(super) fn open(
         place.name_durable = true;
         pool.put(place);
     }
+    let (durable_seq, newest) = state.newest();
+    let witness = Witness::resume(found, Facts { durable_seq, newest, ..Facts::default() })?;
     Ok(Log {
         disk,
         options,
@@ -56,6 +64,7 @@ pub(super) fn open(
         preparation: Mutex::new(Preparation::new(state.durable.seq)),
         state: Mutex::new(state),
         committing: Mutex::default(),
+        witness: Mutex::new(witness),
         durable: AtomicU64::new(0),
         poison: OnceLock::new(),
         counters: super::Counters::default(),
@@ -68,6 +77,8 @@ struct Replay<'a> {
     checkpoint: Option<&'a LogCheckpoint>,
     /// Highest frame that the checkpoint knows.
     known_durable: u64,
+    /// What `LOG-END` knows.
+    facts: Facts,
     /// Truncations of the checkpoint that no segment has been reached for, oldest first.
     cuts: Vec<Cut>,
     votes: BTreeMap<GroupId, Bytes>,
@@ -84,7 +95,7 @@ struct LogEnd {
 }
 
 impl<'a> Replay<'a> {
-    fn new(mut state: State, checkpoint: Option<&'a LogCheckpoint>) -> Self {
+    fn new(mut state: State, checkpoint: Option<&'a LogCheckpoint>, facts: Facts) -> Self {
         let mut votes = BTreeMap::new();
         let mut cuts = Vec::new();
         if let Some(checkpoint) = checkpoint {
@@ -97,7 +108,7 @@ impl<'a> Replay<'a> {
         }
         let known_durable = checkpoint.map_or(0, |checkpoint| checkpoint.durable_seq);
         state.durable.seq = known_durable;
-        Replay { state, checkpoint, known_durable, cuts, votes, segments: Segments::new(), end: None }
+        Replay { state, checkpoint, known_durable, facts, cuts, votes, segments: Segments::new(), end: None }
     }
 
     /// Replays all segments, oldest first. `torn` is one behind them whose first write was torn, and the
@@ -114,7 +125,11 @@ impl<'a> Replay<'a> {
             let segment = Arc::new(Segment::new(header.uid, header.incarnation, self.state.pool().clone()));
             segment.bind(place.clone());
             self.segments.insert(header.uid, segment.clone());
-            let known = self.known_last_seq(header.uid).max(begun_seq.map_or(0, |seq| seq.saturating_sub(1)));
+            let mut known =
+                self.known_last_seq(header.uid).max(begun_seq.map_or(0, |seq| seq.saturating_sub(1)));
+            if newest {
+                known = known.max(self.facts.durable_seq);
+            }
             let (last_seq, sealed) = match read_footer(&place, &page, &header)? {
                 Some(footer) => (self.footer(&segment, footer), true),
                 None => self.frames(&segment, &place, &header, known, newest)?,
@@ -132,6 +147,8 @@ impl<'a> Replay<'a> {
             }
             self.state.durable.seq = last_seq.max(self.state.durable.seq);
             self.state.durable.uid = header.uid;
+            let told = self.facts.files().find(|file| file.slot == place.slot);
+            self.state.durable.file_len = segment.durable_end().max(told.map_or(0, |file| file.len));
         }
         Ok(())
     }

@@ -120,8 +120,9 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         if *self.released.get_mut()
-            && let Some(place) = self.place.take()
+            && let Some(mut place) = self.place.take()
         {
+            place.synced_len = place.synced_len.max(*self.durable_end.get_mut());
             self.pool.put(place);
         }
     }

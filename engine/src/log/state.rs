@@ -17,6 +17,7 @@ use super::index::{Index, Place, Summary};
 use super::pool::Pool;
 use super::segment::{Sealed, Segment, SegmentInfo, Segments, missing};
 use super::tail::Tail;
+use super::witness::{KnownFile, Newest};
 use super::{Entry, GroupId, Kind, LogOptions, Record};
 use crate::error::Result;
 use bytes::Bytes;
@@ -71,6 +72,8 @@ pub(super) struct Durable {
     pub(super) ticket: u64,
     /// Segment of that frame.
     pub(super) uid: u32,
+    /// Bytes that its file certainly has.
+    pub(super) file_len: u64,
     pub(super) votes: BTreeMap<GroupId, Bytes>,
     /// Truncations by segment and group: entries in older segments are dead from that index on.
     pub(super) cuts: BTreeMap<(u32, GroupId), u64>,
@@ -215,13 +218,18 @@ impl State {
         self.closed.pop_front()
     }
 
-    /// The frame's sync returned. What the tail no longer holds is handed out, to be freed without the lock.
-    pub(super) fn committed(&mut self, frame: &Frame) -> Vec<Entry> {
+    /// The frame's sync returned, which covered its file up to `written_to`. What the tail no longer holds is
+    /// handed out, to be freed without the lock.
+    pub(super) fn committed(&mut self, frame: &Frame, written_to: u64) -> Vec<Entry> {
         let durable = &mut self.durable;
         assert!(durable.seq + 1 == frame.seq, "frame {} synced after frame {}", frame.seq, durable.seq);
         durable.seq = frame.seq;
         durable.ticket = frame.ticket;
-        durable.uid = frame.segment.uid();
+        if durable.uid != frame.segment.uid() {
+            durable.uid = frame.segment.uid();
+            durable.file_len = frame.segment.place().map_or(0, |place| place.synced_len);
+        }
+        durable.file_len = durable.file_len.max(written_to);
         for (group, vote) in &frame.votes {
             durable.votes.insert(*group, vote.clone());
         }
@@ -256,6 +264,17 @@ impl State {
             groups: groups.collect(),
             cuts: cuts.collect(),
         }
+    }
+
+    /// The highest durable frame, and the segment that it is in; `None` if there is no segment.
+    pub(super) fn newest(&self) -> (u64, Option<Newest>) {
+        let durable = &self.durable;
+        let place = self.segments.get(&durable.uid).and_then(|segment| segment.place());
+        let newest = place.map(|place| Newest {
+            uid: durable.uid,
+            file: KnownFile { slot: place.slot, len: durable.file_len },
+        });
+        (durable.seq, newest)
     }
 
     /// Segments that end before the durable one, oldest first.

@@ -12,6 +12,7 @@ use super::checkpoint::LogCheckpoint;
 use super::format::{Decoded, FORMAT, FRAME_HEADER, FrameHeader, HEADER_PAGE, SegmentHeader};
 use super::pool::{PoolFile, file_name, slot_of};
 use super::scan;
+use super::witness::{self, Facts};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 
@@ -54,9 +55,12 @@ pub(super) fn corrupt(place: &PoolFile, offset: u64, reason: &'static str) -> Er
 }
 
 impl Survey {
-    /// Reads the first page of every file.
-    pub(super) fn new(disk: &dyn Disk, checkpoint: Option<&LogCheckpoint>) -> Result<Self> {
+    /// Reads the first page of every file. What `known` says must be there.
+    pub(super) fn new(disk: &dyn Disk, checkpoint: Option<&LogCheckpoint>, known: &Facts) -> Result<Self> {
         let mut files = candidates(disk)?;
+        witness::check_files(known, |slot| {
+            files.iter().find(|file| file.place.slot == slot).map(|file| file.place.len)
+        })?;
         let next_slot = files.last().map_or(1, |file| file.place.slot + 1);
         let live = listed(&mut files, checkpoint)?;
         let next_uid = checkpoint.map_or(1, |checkpoint| checkpoint.next_uid);
@@ -66,6 +70,10 @@ impl Survey {
         let rest = survey.take_new(files)?;
         survey.check_newest(first_new)?;
         survey.sort_rest(rest, first_new)?;
+        if let Some(newest) = known.newest.filter(|newest| survey.next_uid <= newest.uid) {
+            let reason = "the newest segment's header or first frame";
+            return Err(Error::Corrupt { file: file_name(newest.file.slot), offset: 0, reason });
+        }
         Ok(survey)
     }
 
@@ -153,7 +161,7 @@ fn candidates(disk: &dyn Disk) -> Result<Vec<Candidate>> {
         };
         let frame = page.get(HEADER_PAGE as usize..).and_then(FrameHeader::decode);
         let first_frame = frame.filter(|frame| u64::from(frame.offset) == HEADER_PAGE && frame.flags == 0);
-        let place = PoolFile { slot, name, file, len, name_durable: false };
+        let place = PoolFile { slot, name, file, len, synced_len: 0, name_durable: false };
         files.push(Candidate { place, page, header, first_frame });
     }
     files.sort_by_key(|file| file.place.slot);

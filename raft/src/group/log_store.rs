@@ -83,6 +83,14 @@ impl Committer {
         }
     }
 
+    /// To be called at a clean stop, when nothing waits any more: writes down how far the log reaches.
+    ///
+    /// # Errors
+    /// The log's error.
+    pub fn end(&self) -> engine::Result<()> {
+        self.log.note_end()
+    }
+
     fn take(&self, done: impl Fn(Ticket) -> bool) -> Vec<Waiter> {
         let mut waiters = self.waiters.lock();
         let n = waiters.iter().take_while(|(ticket, _)| done(*ticket)).count();

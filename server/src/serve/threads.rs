@@ -75,7 +75,7 @@ pub(super) fn keep_log(bell: &Bell, committer: &Committer, metrics: &DiskMetrics
         if committer.step()? {
             metrics.synced(began.elapsed());
         } else if ended {
-            return Ok(());
+            return Ok(committer.end()?);
         } else {
             std::thread::park();
         }

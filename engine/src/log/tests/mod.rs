@@ -4,9 +4,10 @@ mod crash;
 mod files;
 mod model;
 mod rot;
+mod witness;
 
-use super::{GroupId, Kind, Log, LogCheckpoint, LogOptions, Record};
-use crate::disk::MemoryDisk;
+use super::{GroupId, Kind, LOG_END, Log, LogCheckpoint, LogOptions, Record};
+use crate::disk::{Disk, MemoryDisk};
 use crate::error::Result;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -27,7 +28,11 @@ fn entry(group: GroupId, term: u64, index: u64, body: Vec<u8>) -> Record {
     Record { group, kind: Kind::Entry, term, index, body: Bytes::from(body) }
 }
 
+/// Opens the log; makes one if the directory has none.
 fn open(disk: &MemoryDisk, seed: u64, checkpoint: Option<&LogCheckpoint>) -> Result<Log> {
+    if !disk.list().unwrap().iter().any(|name| name == LOG_END) {
+        Log::create(disk)?;
+    }
     Log::open(Arc::new(disk.clone()), options(seed), checkpoint)
 }
 
