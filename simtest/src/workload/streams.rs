@@ -252,6 +252,9 @@ fn drain(open: &mut Open, link: &WatchLink, revision: i64) -> Turn {
         open.stream.drained = true;
         return Turn::Done;
     }
+    if open.compacted {
+        return Turn::Leave;
+    }
     link.send(&open.note(WatchRequest::Progress));
     Turn::Stay
 }
@@ -263,6 +266,8 @@ struct Open {
     lives: Vec<Live>,
     /// Places of create requests that were not answered yet; they are answered in their order.
     creating: VecDeque<usize>,
+    /// Whether a watch was ended by a compaction. etcd answers no request for progress on such a stream any more.
+    compacted: bool,
 }
 
 impl Open {
@@ -270,7 +275,7 @@ impl Open {
         let end = (clock.now(), StreamEnd::Left);
         let (requests, messages) = (Vec::new(), Vec::new());
         let stream = Stream { client, requests, messages, end, drained: false };
-        Open { clock, stream, lives: Vec::new(), creating: VecDeque::new() }
+        Open { clock, stream, lives: Vec::new(), creating: VecDeque::new(), compacted: false }
     }
 
     fn note(&mut self, request: WatchRequest) -> WatchRequest {
@@ -302,6 +307,7 @@ impl Open {
                 }
             }
         } else if message.canceled {
+            self.compacted |= message.compact_revision > 0;
             self.lives.retain(|live| live.id != Some(message.watch_id));
         } else if quiet && message.watch_id == -1 {
             for live in self.lives.iter_mut().filter(|live| live.id.is_some()) {

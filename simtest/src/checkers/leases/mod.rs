@@ -1,0 +1,3 @@
+//! Leases in time.
+
+pub(crate) mod book;
