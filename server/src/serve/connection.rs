@@ -59,7 +59,8 @@ impl Connections {
         }
     }
 
-    async fn serve_stream<S>(self, stream: S, front: Front, mut stopping: Flag)
+    /// The same for a stream that is in this runtime already.
+    pub(super) async fn serve_stream<S>(self, stream: S, front: Front, mut stopping: Flag)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -6,34 +6,24 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use engine::disk::{DirDisk, Disk};
-use engine::{Engine, Opened};
-use raft::request::Member;
-use raft::{Identity, Store, StoreConfig};
+use raft::Store;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
-use tonic_health::ServingStatus;
-use tonic_health::pb::health_server::HealthServer;
-use tonic_health::server::{HealthReporter, HealthService};
 
-use super::connection::Connections;
-use super::front::{Parts, Surface};
+use super::front::Surface;
 use super::listener::Listener;
+use super::member::{self, Member};
 use super::settings::{ListenSettings, Settings};
 use super::shard::{self, Arrival, Door};
 use super::threads::{self, Bell};
-use super::{ServeError, clock, compactor, leader};
-use crate::api::{Context, Limits, Services};
+use super::{ServeError, clock};
 use crate::flag::{Flag, FlagPole};
 use crate::http::metrics::Metrics;
-use crate::http::metrics::store::Facts;
-use crate::http::{self, Access, View};
 
 /// Pause after a connection could not be accepted, most likely for want of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The file that a store with data has.
-const MANIFEST_POINTER: &str = "CURRENT";
 /// The file that a member has which was started before.
 const IDENTITY_FILE: &str = "IDENTITY";
 
@@ -80,37 +70,18 @@ async fn serve(
         None => return storage.end().await,
     };
 
-    tokio::spawn(compactor::run(store.clone(), settings.auto_compaction));
     let (cluster_id, member_id) = (store.cluster_id(), store.member_id());
-    let facts = Facts { quota_bytes: settings.quota_bytes };
-    metrics.add_store(store.clone(), facts);
-    let leaderless = FlagPole::new();
-    let maker = Maker {
-        limits: Limits { max_request_bytes: settings.max_request_bytes, quota_bytes: settings.quota_bytes },
-        request_timeout: settings.request_timeout(),
-        metrics,
-        stopping: stop.flag(),
-        leaderless: leaderless.flag(),
-        health: HealthReporter::new(),
-        connections: Connections::new(&settings.listen),
-        access: Arc::new(settings.listen.access.clone()),
-    };
-    tokio::spawn(leader::watch(store.clone(), settings.election_ms, leaderless));
+    let member = Member::begin(store.clone(), &settings, metrics, stop.flag());
     let (home_door, arrivals) = shard::door();
     let mut doors = vec![home_door];
     let mut shards = Vec::new();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for n in 1..cores.min(settings.shards_max) {
-        let (door, ended) = start_shard(n, &store, maker.clone())?;
+        let (door, ended) = start_shard(n, member.clone())?;
         doors.push(door);
         shards.push(ended);
     }
-    let home = tokio::spawn(shard::serve(
-        maker.parts(store.clone()),
-        maker.connections.clone(),
-        arrivals,
-        stop.flag(),
-    ));
+    let home = tokio::spawn(shard::serve(member.parts(), member.connections(), arrivals, stop.flag()));
     let addresses = listeners.iter().filter_map(Listener::socket_address).collect();
     for listener in listeners {
         announce(&listener);
@@ -133,7 +104,7 @@ async fn serve(
         reason = store.failed() => Err(reason.into()),
     };
     stop.set(true);
-    maker.health.set_service_status("", ServingStatus::NotServing).await;
+    member.retire().await;
     for ended in shards {
         // It ended, well or not; there is nothing more to wait for.
         let _ = ended.await;
@@ -186,34 +157,6 @@ fn open_data_dir(settings: &Settings) -> Result<Arc<dyn Disk>, ServeError> {
     Ok(Arc::new(disk))
 }
 
-/// Who this member is, if it was started before.
-fn known_identity(disk: &dyn Disk) -> Result<Option<Identity>, ServeError> {
-    let identity = Identity::load(disk)?;
-    let names = disk.list().map_err(|error| ServeError::Open(engine::Error::io("data directory", &error)))?;
-    if identity.is_some() && !names.iter().any(|name| name == MANIFEST_POINTER) {
-        // It may have voted and acknowledged what is gone: under its id it would break promises.
-        return Err(ServeError::Config(format!(
-            "the data directory names a member (IDENTITY) but its data is gone (no {MANIFEST_POINTER}); restore the \
-             directory, or start a new member on an empty one"
-        )));
-    }
-    Ok(identity)
-}
-
-/// Who a new member becomes, stored before it says a word.
-fn new_identity(settings: &Settings, disk: &dyn Disk, opened: &Opened) -> Result<Identity, ServeError> {
-    if opened.state.is_some() || opened.engine.log().bounds(0).is_some() {
-        return Err(ServeError::Config(
-            "the data directory has data but no IDENTITY, which says whose it is; restore that file"
-                .to_owned(),
-        ));
-    }
-    let (cluster_id, member_id) = settings.bootstrap.clone().map_err(ServeError::Config)?;
-    let identity = Identity::new(cluster_id, member_id);
-    identity.store(disk)?;
-    Ok(identity)
-}
-
 fn bind(listen: &ListenSettings) -> Result<Vec<Listener>, ServeError> {
     let client = if listen.client_http.is_empty() { Surface::Client } else { Surface::Grpc };
     let all = [
@@ -257,58 +200,19 @@ async fn accept(listener: Listener, doors: Vec<Door>, mut stopping: Flag) {
 }
 
 /// Starts shard `n`.
-fn start_shard(n: usize, store: &Store, maker: Maker) -> Result<(Door, oneshot::Receiver<()>), ServeError> {
+fn start_shard(n: usize, member: Member) -> Result<(Door, oneshot::Receiver<()>), ServeError> {
     let runtime: Runtime = shard::runtime()?;
     let (door, arrivals) = shard::door();
     let (end, ended) = oneshot::channel();
-    let store = store.clone();
     // Its end is told by `ended`, also if it panics; nobody joins it.
     let _detached = threads::start(&format!("keelson-shard-{n}"), move || {
         runtime.block_on(async {
-            let stopping = maker.stopping.clone();
-            shard::serve(maker.parts(store.on_this_shard()), maker.connections, arrivals, stopping).await;
+            let member = member.on_this_shard();
+            shard::serve(member.parts(), member.connections(), arrivals, member.stopping()).await;
         });
         drop(end);
     })?;
     Ok((door, ended))
-}
-
-/// What every shard makes its services from.
-#[derive(Clone)]
-struct Maker {
-    limits: Limits,
-    request_timeout: Duration,
-    metrics: Arc<Metrics>,
-    stopping: Flag,
-    leaderless: Flag,
-    health: HealthReporter,
-    connections: Connections,
-    access: Arc<Access>,
-}
-
-impl Maker {
-    /// What a shard serves, on its own handle of the store.
-    fn parts(&self, store: Store) -> Arc<Parts> {
-        let view = View {
-            store: store.clone(),
-            metrics: Arc::clone(&self.metrics),
-            request_timeout: self.request_timeout,
-        };
-        let context = Context {
-            store,
-            metrics: Arc::clone(&self.metrics),
-            limits: self.limits,
-            stopping: self.stopping.clone(),
-            leaderless: self.leaderless.clone(),
-        };
-        Arc::new(Parts {
-            services: Services::new(context),
-            health: HealthServer::new(HealthService::from_health_reporter(self.health.clone())),
-            client: http::client_router(view.clone(), Arc::clone(&self.access)),
-            metrics: http::metrics_router(view.clone()),
-            peer: http::peer_router(view),
-        })
-    }
 }
 
 /// The threads of the storage.
@@ -331,36 +235,11 @@ impl Storage {
         disk: Arc<dyn Disk>,
         metrics: &Arc<Metrics>,
     ) -> Result<Store, ServeError> {
-        let mut options = settings.engine.clone();
-        // What the log draws must differ from one opening to the next.
-        options.log.seed = clock::seed();
-        let known = known_identity(disk.as_ref())?;
-        let opened = Engine::open(Arc::clone(&disk), options).map_err(ServeError::Open)?;
-        let identity = match known {
-            Some(identity) => identity,
-            None => new_identity(settings, disk.as_ref(), &opened)?,
-        };
-        let config = StoreConfig {
-            cluster_id: identity.cluster_id,
-            member: Member {
-                id: identity.member_id,
-                name: settings.name.clone(),
-                peer_urls: settings.peer_urls.clone(),
-                client_urls: settings.client_urls.clone(),
-                is_learner: false,
-            },
-            heartbeat_ms: settings.heartbeat_ms,
-            election_ms: settings.election_ms,
-            max_txn_ops: settings.max_txn_ops,
-            max_request_bytes: settings.max_request_bytes,
-            quota_bytes: settings.quota_bytes,
-            progress_interval_ms: settings.progress_interval_ms,
-            seed: clock::seed(),
-        };
         let bell = Arc::clone(&self.log_bell);
         let wake = Arc::new(move || bell.ring());
         let mut started = Ok(());
-        let store = Store::open(opened, config, wake, |committer| {
+        // What is drawn must differ from one opening to the next.
+        let store = member::open_store(settings, disk, clock::seed(), wake, |committer| {
             let (bell, metrics) = (Arc::clone(&self.log_bell), Arc::clone(&metrics.disk));
             let keep = move || threads::keep_log(&bell, &committer, &metrics);
             started = keeper("keelson-log", keep).map(|ended| self.log = Some(ended));

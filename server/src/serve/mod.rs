@@ -6,8 +6,10 @@
 //! 3. `front`: one request of one connection: to a gRPC service or to HTTP.
 //! 4. `connection`: one connection; `shard`: all connections of one core.
 //! 5. `threads`: the two threads that write and tidy the log and the tables.
-//! 6. `compactor`: compaction by itself. `home`: the shard that opens the store, accepts for all and ends it all; `leader`: whether there is one.
-//! 7. [`Server`]: start and stop from outside; [`run`]: the whole life of the program.
+//! 6. `compactor`: compaction by itself; `leader`: whether there is one. [`Member`]: opening the store, and what serves
+//!    its connections; it needs no socket and no thread.
+//! 7. `home`: the shard that opens the store, accepts for all and ends it all.
+//! 8. [`Server`]: start and stop from outside; [`run`]: the whole life of the program.
 //!
 //! THREADS
 //! * `keelson-shard-N`: one current-thread tokio runtime each, at most one per core. Shard 0 is the home shard.
@@ -24,6 +26,7 @@ mod front;
 mod home;
 mod leader;
 mod listener;
+mod member;
 mod notify;
 mod settings;
 mod shard;
@@ -35,6 +38,7 @@ use std::net::SocketAddr;
 use crate::config::Config;
 use crate::flag::FlagPole;
 
+pub use member::{Member, Port, open_store};
 pub use settings::{ListenSettings, Settings};
 
 /// Why the server does not start, or ended by itself.
