@@ -22,8 +22,8 @@ fn main() -> ExitCode {
         Ok(guard) => guard,
         Err(error) => return refuse(&error),
     };
-    for warning in &config.warnings {
-        tracing::warn!("{warning}");
+    for notice in &config.notices {
+        notice.log();
     }
     match server::serve::run(&config) {
         Ok(()) => ExitCode::SUCCESS,

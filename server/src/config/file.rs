@@ -11,6 +11,7 @@ use serde_norway::{Mapping, Value};
 use super::error::ConfigError;
 use super::flags::Flags;
 use super::given::{Given, Origin};
+use super::notice::Notice;
 use super::values::{Kind, kind_of};
 
 /// Keys of the mappings inside the file, with the flag that each one is.
@@ -48,11 +49,11 @@ const NESTED: [(&str, &[(&str, &str)]); 4] = [
     ("discovery-config", &[("token", "discovery-token")]),
 ];
 
-/// The settings that `text`, the content of a configuration file, makes, and warnings about keys it ignores.
+/// The settings that `text`, the content of a configuration file, makes, and notices of keys it ignores.
 ///
 /// # Errors
 /// [`ConfigError::Invalid`] if it is no mapping, or a value has not the type its flag takes.
-pub(crate) fn settings(text: &str, warnings: &mut Vec<String>) -> Result<Vec<Given>, ConfigError> {
+pub(crate) fn settings(text: &str, notices: &mut Vec<Notice>) -> Result<Vec<Given>, ConfigError> {
     let document: Value = serde_norway::from_str(text).map_err(|error| {
         ConfigError::invalid(format!("the configuration file is neither YAML nor JSON: {error}"))
     })?;
@@ -72,22 +73,22 @@ pub(crate) fn settings(text: &str, warnings: &mut Vec<String>) -> Result<Vec<Giv
                     nested.iter().find(|(known, _)| *known == inner_name).map(|(_, flag)| (*flag).to_owned())
                 }) {
                     Some(flag) => add(&mut settings, &flag, format!("{key}.{inner_key}"), inner_value)?,
-                    None => warnings.push(unknown(&format!("{key}.{inner_key}"))),
+                    None => notices.push(unknown(&format!("{key}.{inner_key}"))),
                 }
             }
             continue;
         }
         match name.as_str() {
-            "version" | "config-file" => warnings.push(unknown(key)),
+            "version" | "config-file" => notices.push(unknown(key)),
             flag if is_flag(flag) => add(&mut settings, flag, key.clone(), value)?,
-            _ => warnings.push(unknown(key)),
+            _ => notices.push(unknown(key)),
         }
     }
     Ok(settings)
 }
 
-fn unknown(key: &str) -> String {
-    format!("unknown key {key} in the configuration file; it is ignored")
+fn unknown(key: &str) -> Notice {
+    Notice::Warning(format!("unknown key {key} in the configuration file; it is ignored"))
 }
 
 fn is_flag(name: &str) -> bool {
@@ -232,11 +233,11 @@ mod tests {
                 "deeper",
             ),
         ] {
-            let mut warnings = Vec::new();
-            let settings = settings(text, &mut warnings).expect(text);
+            let mut notices = Vec::new();
+            let settings = settings(text, &mut notices).expect(text);
             let got: Vec<String> = settings.iter().map(|one| format!("{}={}", one.flag, one.value)).collect();
             assert_eq!(got.join(" "), want, "{text}: {why}");
-            assert_eq!(warnings.len(), warned, "{text}: {why}: {warnings:?}");
+            assert_eq!(notices.len(), warned, "{text}: {why}: {notices:?}");
         }
     }
 

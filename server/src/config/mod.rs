@@ -2,7 +2,8 @@
 //!
 //! READING ORDER: `values` and `url` (texts to values), `flags` (all names), `given` (values with where they were
 //! written), `argv`, `environment` and `file` (the three sources), `support` (what is refused), `addresses` and
-//! `validate` (rules between values), `settings` (the result), `bootstrap` and `ids` (a first start), `help`.
+//! `validate` (rules between values), `settings` (the result), `notice` (what is told of it), `bootstrap` and `ids` (a
+//! first start), `help`.
 //!
 //! A flag wins over its variable, a variable over the default. With a configuration file, flags and variables are
 //! ignored.
@@ -25,6 +26,7 @@ mod given;
 mod help;
 mod host;
 pub mod ids;
+mod notice;
 mod settings;
 mod support;
 mod url;
@@ -42,6 +44,7 @@ pub use error::ConfigError;
 pub use flags::ClusterState;
 pub use gates::FeatureGates;
 pub use help::{ETCD_VERSION, KEELSON_VERSION};
+pub use notice::Notice;
 pub use settings::{AutoCompaction, Config, InitialMember, MetricsDetail};
 pub use url::{ListenUrl, Scheme, Url};
 pub use values::ValueError;
@@ -94,32 +97,26 @@ fn load_on(
     if flags.program.version.0 {
         return Ok(Invocation::Version(help::version()));
     }
-    let mut warnings: Vec<String> = line
-        .ignored
-        .iter()
-        .map(|name| format!("flag --{name} is no longer supported; it is ignored"))
-        .collect();
+    let ignored = |name| Notice::Warning(format!("flag is no longer supported - ignoring: --{name}"));
+    let mut notices: Vec<Notice> = line.ignored.iter().map(ignored).collect();
     let variables = environment::pick(env);
     let file = config_file(flags.program.config_file, &variables);
     let given = match &file {
         Some(path) => {
-            warnings.push(format!(
-                "configuration is read from {}; all other flags and environment variables are ignored",
-                path.display()
-            ));
+            notices.push(Notice::LoadedFile(path.clone()));
             let text = std::fs::read_to_string(path)
                 .map_err(|source| ConfigError::File { path: path.clone(), source })?;
-            file::settings(&text, &mut warnings)?
+            file::settings(&text, &mut notices)?
         }
         None => {
-            let mut given = environment::settings(&variables, &line.given, &mut warnings)?;
+            let mut given = environment::settings(&variables, &line.given, &mut notices)?;
             given.extend(line.given);
             given
         }
     };
     let flags = given::parse(&given)?;
     let source = if file.is_some() { Source::File } else { Source::Words };
-    validate::validate(flags, &given, source, default_host, warnings)
+    validate::validate(flags, &given, source, default_host, notices)
         .map(|config| Invocation::Serve(Box::new(config)))
 }
 
@@ -128,7 +125,7 @@ fn config_file(flag: String, variables: &environment::Variables) -> Option<PathB
     if !flag.is_empty() {
         return Some(PathBuf::from(flag));
     }
-    variables.get("ETCD_CONFIG_FILE").map(PathBuf::from)
+    variables.get("ETCD_CONFIG_FILE").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The refusal of a word that belongs to no flag.

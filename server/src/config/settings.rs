@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::allowed::Allowed;
 use super::flags::ClusterState;
 use super::gates::FeatureGates;
+use super::notice::Notice;
 use super::url::{ListenUrl, Url};
 use crate::logging::LogConfig;
 
@@ -113,7 +114,7 @@ pub struct Config {
     pub log_segment_bytes: u32,
 
     /// What to tell the operator once the log is open: settings without effect, misspelt variables, and the like.
-    pub warnings: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 impl Config {

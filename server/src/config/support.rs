@@ -10,6 +10,7 @@ use clap::CommandFactory;
 use super::error::ConfigError;
 use super::flags::Flags;
 use super::given::Given;
+use super::notice::Notice;
 use super::url::Url;
 use super::values::{Kind, Switch, kind_of};
 
@@ -31,6 +32,8 @@ const ONLY_DISCOVERY: Support = NoEffect("there is no discovery");
 const ONLY_ETCD_FILES: Support = NoEffect("Keelson has no such files");
 const ONLY_BBOLT: Support = NoEffect("Keelson has no bbolt database");
 const ONE_MEMBER: Support = NoEffect("a single member has nobody to compare or talk with");
+const ONE_MEMBER_FOR_EVER: Support = NoEffect("members cannot be added or removed yet");
+const NO_USERS: Support = NoEffect("there are no users and passwords yet");
 const NO_BATCHES: Support = NoEffect("compaction removes old versions in the engine's own merges");
 const ONLY_TRACING: Support = NoEffect("there is no tracing");
 
@@ -47,6 +50,8 @@ const TABLE: &[(&str, Support)] = &[
     ("backend-batch-interval", ONLY_BBOLT),
     ("backend-batch-limit", ONLY_BBOLT),
     ("grpc-keepalive-min-time", NoEffect("clients are never punished for early pings")),
+    ("socket-reuse-address", NoEffect("SO_REUSEADDR is always set")),
+    ("enable-grpc-gateway", NoEffect("there is no JSON gateway yet")),
     ("raft-read-timeout", ONE_MEMBER),
     ("raft-write-timeout", ONE_MEMBER),
     // Clustering
@@ -66,6 +71,8 @@ const TABLE: &[(&str, Support)] = &[
     ("discovery-user", ONLY_DISCOVERY),
     ("discovery-password", ONLY_DISCOVERY),
     ("discovery-fallback", ONLY_DISCOVERY),
+    ("strict-reconfig-check", ONE_MEMBER_FOR_EVER),
+    ("max-learners", ONE_MEMBER_FOR_EVER),
     ("pre-vote", NoEffect("elections always ask before they vote")),
     ("v2-deprecation", NoEffect("there is no version 2 store")),
     // Security
@@ -93,6 +100,9 @@ const TABLE: &[(&str, Support)] = &[
     ("cipher-suites", TLS),
     ("tls-min-version", TLS),
     ("tls-max-version", TLS),
+    // Auth
+    ("bcrypt-cost", NO_USERS),
+    ("auth-token-ttl", NO_USERS),
     // Monitoring
     ("enable-pprof", NoEffect("profiles of the Go runtime do not exist here; use perf")),
     ("enable-distributed-tracing", Refused("tracing is not supported yet")),
@@ -100,12 +110,6 @@ const TABLE: &[(&str, Support)] = &[
     ("distributed-tracing-service-name", ONLY_TRACING),
     ("distributed-tracing-instance-id", ONLY_TRACING),
     ("distributed-tracing-sampling-rate", ONLY_TRACING),
-    // Logging
-    (
-        "enable-log-rotation",
-        Refused("log rotation is not supported; log to stderr, or rotate with logrotate's copytruncate"),
-    ),
-    ("log-rotation-config-json", NoEffect("there is no log rotation")),
     // Features
     ("corrupt-check-time", ONE_MEMBER),
     ("compact-hash-check-time", ONE_MEMBER),
@@ -128,7 +132,7 @@ pub(crate) fn support_of(flag: &str) -> Option<Support> {
 ///
 /// # Errors
 /// [`ConfigError::Unsupported`] for the first setting that is refused.
-pub(crate) fn check(given: &[Given], warnings: &mut Vec<String>) -> Result<(), ConfigError> {
+pub(crate) fn check(given: &[Given], notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
     let command = Flags::command();
     for (position, one) in given.iter().enumerate() {
         let overridden = given[position + 1..].iter().any(|later| later.flag == one.flag);
@@ -143,7 +147,9 @@ pub(crate) fn check(given: &[Given], warnings: &mut Vec<String>) -> Result<(), C
             Some(Refused(reason)) => {
                 return Err(ConfigError::Unsupported { setting: one.setting(), reason: reason.to_owned() });
             }
-            Some(NoEffect(reason)) => warnings.push(format!("{} has no effect: {reason}", one.setting())),
+            Some(NoEffect(reason)) => {
+                notices.push(Notice::Warning(format!("{} has no effect: {reason}", one.setting())));
+            }
             None => {}
         }
     }
@@ -205,13 +211,13 @@ mod tests {
             ("unsafe-no-fsync", "true", true, false, "a benchmark would be misled"),
             ("name", "x", false, false, "works"),
         ] {
-            let mut warnings = Vec::new();
-            let result = check(&[one(flag, value)], &mut warnings);
+            let mut notices = Vec::new();
+            let result = check(&[one(flag, value)], &mut notices);
             assert_eq!(result.is_err(), refused, "--{flag}={value}: {why}");
-            assert_eq!(!warnings.is_empty(), warned, "--{flag}={value}: {why}");
+            assert_eq!(!notices.is_empty(), warned, "--{flag}={value}: {why}");
         }
-        let mut warnings = Vec::new();
-        check(&[one("auto-tls", "true"), one("auto-tls", "false")], &mut warnings)
+        let mut notices = Vec::new();
+        check(&[one("auto-tls", "true"), one("auto-tls", "false")], &mut notices)
             .expect("the last one counts");
     }
 }

@@ -13,10 +13,11 @@ use super::error::ConfigError;
 use super::flags::{ClusteringFlags, DiscoveryFallback, Flags, LoggingFlags, MemberFlags};
 use super::gates::FeatureGates;
 use super::given::{Given, broken_rule, setting_of};
+use super::notice::Notice;
 use super::settings::{AutoCompaction, Config, MetricsDetail};
 use super::support;
 use super::values::{GoDuration, Whole, Words};
-use crate::logging::{LogConfig, Output};
+use crate::logging::{LogConfig, Output, Rotation};
 
 /// The longest election timeout, in milliseconds.
 const ELECTION_MS_MAX: u64 = 50_000;
@@ -30,30 +31,33 @@ pub(crate) fn validate(
     given: &[Given],
     source: Source,
     default_host: impl FnOnce() -> Option<IpAddr>,
-    mut warnings: Vec<String>,
+    mut notices: Vec<Notice>,
 ) -> Result<Config, ConfigError> {
-    let log = log_config(&flags.logging, given)?;
+    let log = log_config(&flags.logging, given, &mut notices)?;
     check_discovery(&flags.clustering, given)?;
     check_tls_versions(&flags, given)?;
-    support::check(given, &mut warnings)?;
+    support::check(given, &mut notices)?;
     check_timers(&flags.member, given)?;
-    check_gates(flags.features.feature_gates, &mut warnings)?;
+    check_gates(flags.features.feature_gates, &mut notices)?;
     if flags.features.compact_hash_check_time.nanoseconds <= 0 {
         return Err(broken_rule(
             given,
             "compact-hash-check-time",
-            "--compact-hash-check-time must be >0".to_owned(),
+            format!(
+                "--compact-hash-check-time must be >0 (set to {})",
+                flags.features.compact_hash_check_time
+            ),
         ));
     }
     let auto_compaction = auto_compaction(&flags.clustering, given)?;
     check_auth_token(&flags.auth.auth_token, given)?;
-    warn(&flags, given, &mut warnings);
+    warn(&flags, given, &mut notices);
 
     let addresses = addresses::resolve(&flags, given, source, default_host)?;
     let name = flags.member.name;
     let data_dir = if flags.member.data_dir.is_empty() {
         let data_dir = format!("{name}.keelson");
-        warnings.push(format!("'data-dir' was empty; using default {data_dir}"));
+        notices.push(Notice::DefaultDataDir(data_dir.clone()));
         data_dir
     } else {
         flags.member.data_dir
@@ -93,26 +97,34 @@ pub(crate) fn validate(
         watch_progress_notify_interval: progress_interval(
             flags.features.watch_progress_notify_interval,
             given,
-            &mut warnings,
+            &mut notices,
         ),
         warning_apply_duration: flags.logging.warning_apply_duration.at_least_zero(),
         warning_unary_request_duration: unless_zero(flags.logging.warning_unary_request_duration)
             .unwrap_or(Duration::from_millis(300)),
         feature_gates: flags.features.feature_gates,
-        bcrypt_cost: bcrypt_cost(flags.auth.bcrypt_cost, given, &mut warnings),
+        bcrypt_cost: bcrypt_cost(flags.auth.bcrypt_cost, given, &mut notices),
         auth_token_ttl_seconds: flags.auth.auth_token_ttl.0,
-        metrics: metrics_detail(&flags.monitoring.metrics, given, &mut warnings),
+        metrics: metrics_detail(&flags.monitoring.metrics, given, &mut notices),
         log,
         block_cache_bytes: flags.own.block_cache_bytes.0,
         memtable_bytes: at_least(flags.own.memtable_bytes.0, 1 << 16, given, "memtable-bytes")?,
         log_tail_bytes: flags.own.log_tail_bytes.0,
         log_segment_bytes: segment_bytes(flags.own.log_segment_bytes.0, given)?,
         name,
-        warnings,
+        notices,
     })
 }
 
-fn log_config(flags: &LoggingFlags, given: &[Given]) -> Result<LogConfig, ConfigError> {
+fn warning(text: impl Into<String>) -> Notice {
+    Notice::Warning(text.into())
+}
+
+fn log_config(
+    flags: &LoggingFlags,
+    given: &[Given],
+    notices: &mut Vec<Notice>,
+) -> Result<LogConfig, ConfigError> {
     match flags.logger.as_str() {
         "zap" => {}
         "capnslog" => {
@@ -161,7 +173,36 @@ fn log_config(flags: &LoggingFlags, given: &[Given]) -> Result<LogConfig, Config
         .log_format
         .parse()
         .map_err(|error| broken_rule(given, "log-format", format!("--log-format: {error}")))?;
-    Ok(LogConfig { level: flags.log_level, format, outputs })
+    let rotation =
+        if flags.enable_log_rotation.0 { rotation(flags, &outputs, given, notices)? } else { None };
+    Ok(LogConfig { level: flags.log_level, format, outputs, rotation })
+}
+
+/// How the one file among `outputs` is rotated; `None` if there is none beside other outputs.
+fn rotation(
+    flags: &LoggingFlags,
+    outputs: &[Output],
+    given: &[Given],
+    notices: &mut Vec<Notice>,
+) -> Result<Option<Rotation>, ConfigError> {
+    const SETTINGS: &str = "log-rotation-config-json";
+    let files = outputs.iter().filter(|output| matches!(output, Output::File(_))).count();
+    if files > 1 || files == 0 && outputs.len() == 1 {
+        return Err(broken_rule(
+            given,
+            "enable-log-rotation",
+            "--log-outputs requires a single file path when --log-rotate-config-json is defined".to_owned(),
+        ));
+    }
+    let settings = Rotation::from_json(&flags.log_rotation_config_json)
+        .map_err(|error| broken_rule(given, SETTINGS, format!("--{SETTINGS}: {error}")))?;
+    if settings.wants_local_time {
+        notices.push(warning(format!(
+            "localtime in {} has no effect: names of rotated files are in UTC",
+            setting_of(given, SETTINGS)
+        )));
+    }
+    Ok((files == 1).then_some(settings))
 }
 
 /// etcd's own rules about discovery, before it is refused as a whole.
@@ -238,14 +279,17 @@ fn check_timers(flags: &MemberFlags, given: &[Given]) -> Result<(), ConfigError>
     Ok(())
 }
 
-fn check_gates(gates: FeatureGates, warnings: &mut Vec<String>) -> Result<(), ConfigError> {
+fn check_gates(gates: FeatureGates, notices: &mut Vec<Notice>) -> Result<(), ConfigError> {
     if gates.lease_checkpoint_persist && !gates.lease_checkpoint {
         return Err(ConfigError::invalid(
             "enabling feature gate LeaseCheckpointPersist requires enabling feature gate LeaseCheckpoint",
         ));
     }
     if gates.lease_checkpoint && !gates.lease_checkpoint_persist {
-        warnings.push("feature gate LeaseCheckpoint is on without LeaseCheckpointPersist".to_owned());
+        notices.push(warning(
+            "Detected that checkpointing is enabled without persistence. Consider enabling feature gate \
+             LeaseCheckpointPersist",
+        ));
     }
     Ok(())
 }
@@ -306,51 +350,69 @@ fn check_auth_token(token: &str, given: &[Given]) -> Result<(), ConfigError> {
 }
 
 /// Warnings about values that are allowed, but no good idea.
-fn warn(flags: &Flags, given: &[Given], warnings: &mut Vec<String>) {
+fn warn(flags: &Flags, given: &[Given], notices: &mut Vec<Notice>) {
     if flags.member.name == "default" {
-        warnings.push("it isn't recommended to use default name, please set a value for --name".to_owned());
+        notices.push(warning(
+            "it isn't recommended to use default name, please set a value for --name. Note that etcd might run into \
+             issue when multiple members have the same default name",
+        ));
     }
-    for flag in ["max-snapshots", "v2-deprecation"] {
+    if flags.member.listen_client_http_urls.0.is_empty() {
+        notices.push(warning(
+            "Running http and grpc server on single port. This is not recommended for production.",
+        ));
+    }
+    for (flag, text) in [
+        ("max-snapshots", "--max-snapshots is deprecated in 3.6 and will be decommissioned in 3.8."),
+        (
+            "v2-deprecation",
+            "--v2-deprecation is deprecated and scheduled for removal in v3.8. The default value is enforced, \
+             ignoring user input.",
+        ),
+    ] {
         if given.iter().any(|one| one.flag == flag) {
-            warnings.push(format!("{} is deprecated", setting_of(given, flag)));
+            notices.push(warning(text));
         }
     }
 }
 
-fn progress_interval(interval: GoDuration, given: &[Given], warnings: &mut Vec<String>) -> Duration {
+fn progress_interval(interval: GoDuration, given: &[Given], notices: &mut Vec<Notice>) -> Duration {
     const LEAST: Duration = Duration::from_millis(100);
     match unless_zero(interval) {
         None => Duration::from_secs(600),
         Some(interval) if interval < LEAST => {
-            warnings.push(format!(
+            notices.push(warning(format!(
                 "{} is too short; using 100ms",
                 setting_of(given, "watch-progress-notify-interval")
-            ));
+            )));
             LEAST
         }
         Some(interval) => interval,
     }
 }
 
-fn bcrypt_cost(Whole(cost): Whole, given: &[Given], warnings: &mut Vec<String>) -> u32 {
+fn bcrypt_cost(Whole(cost): Whole, given: &[Given], notices: &mut Vec<Notice>) -> u32 {
     match u32::try_from(cost) {
         Ok(cost @ 4..=31) => cost,
         _ => {
-            warnings.push(format!("{} must be from 4 to 31; using 10", setting_of(given, "bcrypt-cost")));
+            notices.push(warning(format!(
+                "{} must be from 4 to 31; using 10",
+                setting_of(given, "bcrypt-cost")
+            )));
             10
         }
     }
 }
 
-fn metrics_detail(text: &str, given: &[Given], warnings: &mut Vec<String>) -> MetricsDetail {
+fn metrics_detail(text: &str, given: &[Given], notices: &mut Vec<Notice>) -> MetricsDetail {
     match text {
         "extensive" => MetricsDetail::Extensive,
         "basic" => MetricsDetail::Basic,
         _ => {
-            warnings.push(format!(
+            notices.push(warning(format!(
                 "{} is neither basic nor extensive; using basic",
                 setting_of(given, "metrics")
-            ));
+            )));
             MetricsDetail::Basic
         }
     }

@@ -176,6 +176,47 @@ impl GoDuration {
     }
 }
 
+impl From<Duration> for GoDuration {
+    fn from(duration: Duration) -> Self {
+        GoDuration { nanoseconds: i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX) }
+    }
+}
+
+impl fmt::Display for GoDuration {
+    /// As Go writes it: `2h0m0s`, `1.5s`, `102.345678ms`, `0s`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanoseconds = self.nanoseconds.unsigned_abs();
+        if self.nanoseconds < 0 {
+            out.write_str("-")?;
+        }
+        let (rest, scale, unit) = match nanoseconds {
+            0 => return out.write_str("0s"),
+            1..1_000 => (nanoseconds, 1, "ns"),
+            1_000..1_000_000 => (nanoseconds, 1_000, "µs"),
+            1_000_000..1_000_000_000 => (nanoseconds, 1_000_000, "ms"),
+            _ => {
+                let seconds = nanoseconds / 1_000_000_000;
+                let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+                if hours > 0 {
+                    write!(out, "{hours}h")?;
+                }
+                if seconds >= 60 {
+                    write!(out, "{minutes}m")?;
+                }
+                (nanoseconds % 60_000_000_000, 1_000_000_000, "s")
+            }
+        };
+        write!(out, "{}", rest / scale)?;
+        let fraction = rest % scale;
+        if fraction > 0 {
+            // As many digits as the scale has noughts, less the noughts at the end.
+            let digits = scale.ilog10() as usize;
+            write!(out, ".{}", format!("{fraction:0digits$}").trim_end_matches('0'))?;
+        }
+        out.write_str(unit)
+    }
+}
+
 /// Units of a Go duration with their nanoseconds; a unit that another one starts with comes after it.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
@@ -315,6 +356,25 @@ mod tests {
         ] {
             let got = text.parse::<GoDuration>().ok().map(|duration| duration.nanoseconds);
             assert_eq!(got, want, "{text:?}: {why}");
+        }
+    }
+
+    #[test]
+    fn durations_are_written_as_go_writes_them() {
+        for (nanoseconds, want) in [
+            (0, "0s"),
+            (7, "7ns"),
+            (1_500, "1.5µs"),
+            (100_000_000, "100ms"),
+            (102_345_678, "102.345678ms"),
+            (1_000_000_000, "1s"),
+            (1_050_000_000, "1.05s"),
+            (90_000_000_000, "1m30s"),
+            (7_200_000_000_000, "2h0m0s"),
+            (-2_000_000_000, "-2s"),
+            (i64::MIN, "-2562047h47m16.854775808s"),
+        ] {
+            assert_eq!(GoDuration { nanoseconds }.to_string(), want);
         }
     }
 

@@ -17,10 +17,11 @@ pub(crate) struct LoggingFlags {
     /// Form of a line: 'json' or 'console'.
     #[arg(long, default_value = "json")]
     pub(crate) log_format: String,
-    /// Rotate the log file.
+    /// Put the log file aside when it is large, and begin a new one; --log-outputs must name exactly one file.
     #[arg(long, default_value = "false")]
     pub(crate) enable_log_rotation: Switch,
-    /// How to rotate the log file.
+    /// How, if so: megabytes of a file (0 means 100), days and number of files put aside that are kept (0 means all),
+    /// whether to compress them. Names are always in UTC.
     #[arg(
         long,
         default_value = r#"{"maxsize": 100, "maxage": 0, "maxbackups": 0, "localtime": false, "compress": false}"#

@@ -11,20 +11,12 @@ fn variables_stand_for_flags() {
 
     let config = try_config("--name f", &[("ETCD_NAME", "e")]).expect("the flag wins");
     assert_eq!(config.name, "f");
-    assert!(
-        config.warnings.iter().any(|warning| warning.contains("ETCD_NAME is shadowed")),
-        "{:?}",
-        config.warnings
-    );
+    assert!(told(&config.notices, "is shadowed by corresponding command-line flag"), "{:?}", config.notices);
 
     let config =
         try_config("", &[("ETCD_BOGUS", "1"), ("ETCD_VERSION", "3"), ("HOME", "/")]).expect("only warned");
     for name in ["ETCD_BOGUS", "ETCD_VERSION"] {
-        assert!(
-            config.warnings.iter().any(|warning| warning.contains(name)),
-            "{name}: {:?}",
-            config.warnings
-        );
+        assert!(told(&config.notices, name), "{name}: {:?}", config.notices);
     }
 
     for (variable, value, want) in [
@@ -53,7 +45,8 @@ fn with_a_file_only_the_file_counts() {
     assert_eq!(config.name, "f");
     assert_eq!(config.election_timeout_ms, 1000);
     assert_eq!(config.watch_progress_notify_interval, Duration::from_secs(5));
-    assert!(config.warnings.iter().any(|warning| warning.contains("are ignored")), "{:?}", config.warnings);
+    let loaded = config.notices.iter().find(|notice| matches!(notice, Notice::LoadedFile(_)));
+    assert!(loaded.is_some_and(|notice| notice.to_string().contains("will be ignored")), "{loaded:?}");
 
     let config = try_config("", &[("ETCD_CONFIG_FILE", &path)]).expect("the variable names it too");
     assert_eq!(config.name, "f");

@@ -1,32 +1,35 @@
 //! The log: one line per event, in the form of etcd's zap logger, so that what reads etcd's logs reads these.
 //!
-//! LAYOUT of a JSON line: `{"level":"info","ts":"2026-12-01T02:03:04.123456Z","caller":"server/src/serve.rs:12",
-//! "msg":"…", FIELDS}`; of a console line: time, level, caller and message between tabs, then the fields as JSON.
-//! Times are UTC with microseconds.
+//! READING ORDER: `line` (an event as text), `rotation` (files that are put aside), then levels, forms and outputs here.
 //!
-//! Lives here: levels, forms, outputs. Does not know: who logs, or what. Lines are written where they arise and in one
-//! piece; nothing is buffered, so the last line before a crash is there.
+//! Does not know: who logs, or what. Lines are written where they arise and in one piece; nothing is buffered, so the last
+//! line before a crash is there.
 //!
 //! INVARIANTS
 //! * An event below the level costs one relaxed load: callsites are filtered when they are first seen.
 //! * Other people's crates are heard from `warn` up only; at `info` they would drown ours.
 //! * A failing output never stops the member: its lines are lost.
 
-use std::fmt;
+mod line;
+mod rotation;
+
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use crate::config::{ConfigError, ValueError};
+
+use rotation::RotatingFile;
+pub use rotation::Rotation;
 
 /// The least severe level that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +109,9 @@ pub struct LogConfig {
     pub format: Format,
     /// Where lines go; each to all of them. Invariant: not empty, none twice.
     pub outputs: Vec<Output>,
+    /// How the file among `outputs` is put aside when it is large; `None` for never. Invariant: if there is one, there
+    /// is at most one file.
+    pub rotation: Option<Rotation>,
 }
 
 /// Keeps the log open; flushes the outputs when dropped.
@@ -134,10 +140,8 @@ pub fn init(config: &LogConfig) -> Result<Guard, ConfigError> {
         sinks.push(match output {
             Output::Stderr => Box::new(io::stderr()),
             Output::Stdout => Box::new(io::stdout()),
-            Output::File(path) => {
-                let opened = OpenOptions::new().create(true).append(true).open(path);
-                Box::new(opened.map_err(|source| ConfigError::Log { output: path.clone(), source })?)
-            }
+            Output::File(path) => open(path, config.rotation.as_ref())
+                .map_err(|source| ConfigError::Log { output: path.clone(), source })?,
         });
     }
     let sinks: Sinks = Arc::new(Mutex::new(sinks));
@@ -147,6 +151,21 @@ pub fn init(config: &LogConfig) -> Result<Guard, ConfigError> {
         source: io::Error::new(io::ErrorKind::AlreadyExists, error),
     })?;
     Ok(Guard { sinks })
+}
+
+fn open(path: &str, rotation: Option<&Rotation>) -> io::Result<Box<dyn Write + Send>> {
+    Ok(match rotation {
+        Some(settings) => Box::new(RotatingFile::open(Path::new(path), settings.clone(), now)?),
+        None => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
+    })
+}
+
+/// The time as lines show it.
+fn now() -> String {
+    let mut time = String::with_capacity(27);
+    // Writing to a String cannot fail, and a clock that cannot be formatted leaves the time empty.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time
 }
 
 /// Our crates; the binary's own modules are `keelson`.
@@ -179,7 +198,7 @@ struct Lines<C> {
 
 impl<S: Subscriber, C: FormatTime + Send + Sync + 'static> Layer<S> for Lines<C> {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        let line = line(self.format, &self.clock, event);
+        let line = line::line(self.format, &self.clock, event);
         for sink in self.sinks.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
             // A log that cannot be written must not stop the member, and there is nowhere to say so.
             let _ = sink.write_all(line.as_bytes());
@@ -187,126 +206,10 @@ impl<S: Subscriber, C: FormatTime + Send + Sync + 'static> Layer<S> for Lines<C>
     }
 }
 
-fn line(format: Format, clock: &impl FormatTime, event: &Event<'_>) -> String {
-    let mut fields = Fields::default();
-    event.record(&mut fields);
-    let level = match *event.metadata().level() {
-        tracing::Level::ERROR => "error",
-        tracing::Level::WARN => "warn",
-        tracing::Level::INFO => "info",
-        tracing::Level::DEBUG | tracing::Level::TRACE => "debug",
-    };
-    let mut time = String::with_capacity(27);
-    // Writing to a String cannot fail, and a clock that cannot be formatted leaves the time empty.
-    let _ = clock.format_time(&mut Writer::new(&mut time));
-    let caller = caller(event.metadata());
-    match format {
-        Format::Json => {
-            let mut line = String::with_capacity(128 + fields.message.len() + fields.json.len());
-            line.push_str("{\"level\":\"");
-            line.push_str(level);
-            line.push_str("\",\"ts\":\"");
-            line.push_str(&time);
-            line.push_str("\",\"caller\":");
-            push_text(&mut line, &caller);
-            line.push_str(",\"msg\":");
-            push_text(&mut line, &fields.message);
-            if !fields.json.is_empty() {
-                line.push(',');
-                line.push_str(&fields.json);
-            }
-            line.push_str("}\n");
-            line
-        }
-        Format::Console => {
-            let message = fields.message.replace(['\n', '\r'], " ");
-            let mut line = format!("{time}\t{level}\t{caller}\t{message}");
-            if !fields.json.is_empty() {
-                line.push_str("\t{");
-                line.push_str(&fields.json);
-                line.push('}');
-            }
-            line.push('\n');
-            line
-        }
-    }
-}
-
-/// File and line, the file without the directories of whoever built the program.
-fn caller(metadata: &Metadata<'_>) -> String {
-    let file = metadata.file().unwrap_or(metadata.target());
-    let short = match file.split_once("/registry/src/") {
-        // Then comes the registry's own directory.
-        Some((_, rest)) => rest.split_once('/').map_or(rest, |(_, path)| path),
-        None => file,
-    };
-    format!("{short}:{}", metadata.line().unwrap_or(0))
-}
-
-/// Appends `text` as a JSON string.
-fn push_text(line: &mut String, text: &str) {
-    line.push_str(&serde_json::Value::from(text).to_string());
-}
-
-/// The message, and the other fields as the inside of a JSON object.
-#[derive(Default)]
-struct Fields {
-    message: String,
-    json: String,
-}
-
-impl Fields {
-    fn push(&mut self, field: &Field, value: serde_json::Value) {
-        if field.name() == "message" {
-            self.message = match value {
-                serde_json::Value::String(text) => text,
-                other => other.to_string(),
-            };
-            return;
-        }
-        if !self.json.is_empty() {
-            self.json.push(',');
-        }
-        push_text(&mut self.json, field.name());
-        self.json.push(':');
-        self.json.push_str(&value.to_string());
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.push(field, format!("{value:?}").into());
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.push(field, value.into());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.push(field, value.into());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.push(field, value.into());
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.push(field, value.into());
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        // JSON has no NaN and no infinities; zap writes them as text too.
-        let number = serde_json::Number::from_f64(value).map(serde_json::Value::Number);
-        self.push(field, number.unwrap_or_else(|| value.to_string().into()));
-    }
-
-    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.push(field, value.to_string().into());
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fmt;
+
     use super::*;
 
     /// A sink that a test can read.
@@ -335,7 +238,7 @@ mod tests {
     fn logged(level: Level, format: Format, act: impl FnOnce()) -> String {
         let shared = Shared::default();
         let sinks: Sinks = Arc::new(Mutex::new(vec![Box::new(shared.clone())]));
-        let config = LogConfig { level, format, outputs: vec![Output::Stderr] };
+        let config = LogConfig { level, format, outputs: vec![Output::Stderr], rotation: None };
         tracing::subscriber::with_default(subscriber(&config, sinks, Noon), act);
         let bytes = shared.0.lock().expect("no test panics here").clone();
         String::from_utf8(bytes).expect("lines are text")
@@ -358,7 +261,7 @@ mod tests {
         );
         let caller = parsed(&text)["caller"].as_str().expect("text").to_owned();
         let (file, line) = caller.split_once(':').expect("file and line");
-        assert!(file.ends_with("src/logging.rs") && line.parse::<u32>().is_ok(), "{caller}");
+        assert!(file.ends_with("src/logging/mod.rs") && line.parse::<u32>().is_ok(), "{caller}");
         assert_eq!(text.lines().count(), 1, "a line break in a message is escaped");
     }
 
@@ -397,13 +300,13 @@ mod tests {
     #[test]
     fn a_console_line_has_columns() {
         let text = logged(Level::Info, Format::Console, || {
-            tracing::warn!(target: "raft::group", key = "v", "two\nlines");
+            tracing::warn!(target: "raft::group", key = "v", n = 1, "two\nlines");
             tracing::warn!(target: "raft::group", "bare");
         });
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert_eq!(lines[0][..2], ["2026-12-01T12:00:00.000001Z", "warn"]);
-        assert_eq!(lines[0][3..], ["two lines", "{\"key\":\"v\"}"]);
+        assert_eq!(lines[0][3..], ["two lines", "{\"key\": \"v\", \"n\": 1}"]);
         assert_eq!(lines[1][3..], ["bare"]);
     }
 
@@ -443,6 +346,7 @@ mod tests {
             level: Level::Info,
             format: Format::Json,
             outputs: vec![Output::File("/nonexistent/keelson.log".to_owned())],
+            rotation: None,
         };
         let Err(error) = init(&config) else { panic!("there is no such directory") };
         assert_eq!(error.exit_code(), 1);
