@@ -1,6 +1,7 @@
 //! The whole engine against a plain model: batches, compactions, flushes, merges, restarts, power cuts.
 
 mod concurrent;
+mod images;
 mod model;
 mod order;
 mod reclaim;

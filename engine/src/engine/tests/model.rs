@@ -36,6 +36,14 @@ impl Model {
         self.versions.entry((space, plain.key.clone())).or_default().push(plain);
     }
 
+    /// Forgets what came after `revision`.
+    pub(super) fn cut(&mut self, revision: i64, compacted: i64) {
+        (self.revision, self.compacted) = (revision, compacted);
+        for versions in self.versions.values_mut() {
+            versions.retain(|version| version.revision.main <= revision);
+        }
+    }
+
     pub(super) fn scan(&self, space: Space, range: &KeyRange, main: i64, direction: Direction) -> Vec<Plain> {
         let mut found: Vec<Plain> = self
             .in_range(space, range)

@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::model::{Model, Plain};
 use crate::batch::{Change, Decoder, Encoder, Header, Item, Op};
-use crate::disk::MemoryDisk;
+use crate::disk::{Disk, MemoryDisk};
 use crate::engine::{Engine, Opened, Options, Work};
 use crate::error::{Error, Result};
 use crate::log::{Entry, Kind, LogOptions, Record};
@@ -25,6 +25,10 @@ pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) model: Model,
     options: Options,
+    /// Revision and compaction revision after each entry, by its index.
+    pub(super) states: Vec<(i64, i64)>,
+    /// Ticket of the last entry appended.
+    last_ticket: u64,
     /// Index of the last applied entry.
     pub(super) index: u64,
     /// Boundary of the last flush that was reported.
@@ -57,15 +61,52 @@ fn lease_key(lease: i64, key: &[u8]) -> Bytes {
 impl World {
     pub(super) fn new() -> Self {
         let disk = MemoryDisk::new();
-        let options = options();
-        let Opened { engine, state, applied } =
-            Engine::open(Arc::new(disk.clone()), options.clone()).unwrap();
+        World::on(disk.clone(), Arc::new(disk), options())
+    }
+
+    /// A new store on `disk`, which it reaches through `seam`.
+    pub(super) fn on(disk: MemoryDisk, seam: Arc<dyn Disk>, options: Options) -> Self {
+        let Opened { engine, state, applied } = Engine::open(seam, options.clone()).unwrap();
         assert_eq!((state, applied), (None, Applied::default()));
-        World { disk, engine, model: Model::default(), options, index: 0, flushed: 0 }
+        let model = Model::default();
+        World { disk, engine, model, options, states: vec![(0, 0)], last_ticket: 0, index: 0, flushed: 0 }
+    }
+
+    /// What a start finds on `disk`, which a power cut left of this store: of its entries all up to `acked`, and
+    /// perhaps some that follow.
+    pub(super) fn recovered(&self, disk: MemoryDisk, acked: u64) -> World {
+        let opened = Engine::open(Arc::new(disk.clone()), self.options.clone());
+        let Opened { engine, applied, .. } = opened.unwrap_or_else(|error| panic!("no start: {error}"));
+        let flushed = applied.groups.get(&GROUP).copied().unwrap_or(0);
+        let mut world = World {
+            disk,
+            engine,
+            model: self.model.clone(),
+            options: self.options.clone(),
+            states: self.states.clone(),
+            last_ticket: 0,
+            index: 0,
+            flushed,
+        };
+        world.apply_from(flushed + 1);
+        let index = world.index;
+        assert!(index >= acked, "entry {acked} was acknowledged, {index} is the last found");
+        world.states.truncate(index as usize + 1);
+        let (revision, compacted) = world.states[index as usize];
+        assert_eq!((world.engine.revision(), world.engine.compacted()), (revision, compacted), "at {index}");
+        world.model.cut(revision, compacted);
+        world
     }
 
     /// Appends, commits and applies one entry of transactions. Returns whether it changed anything.
     pub(super) fn batch(&mut self, txns: &[Vec<Wish>]) -> bool {
+        let appended = self.append_batch(txns);
+        self.commit(|_| {});
+        appended
+    }
+
+    /// Appends one entry of transactions, and no more. Returns whether it changes anything.
+    pub(super) fn append_batch(&mut self, txns: &[Vec<Wish>]) -> bool {
         let mut encoder = Encoder::new(0);
         for txn in txns {
             let revision = self.model.revision + 1;
@@ -82,7 +123,7 @@ impl World {
         if encoder.is_empty() {
             return false;
         }
-        self.commit(encoder.finish(&Header::default()));
+        self.append(encoder.finish(&Header::default()));
         true
     }
 
@@ -90,17 +131,25 @@ impl World {
         self.model.compacted = self.model.compacted.max(revision);
         let mut encoder = Encoder::new(0);
         encoder.note(&revision.to_le_bytes());
-        self.commit(encoder.finish(&Header::default()));
+        self.append(encoder.finish(&Header::default()));
+        self.commit(|_| {});
     }
 
-    fn commit(&mut self, body: Bytes) {
-        let index = self.index + 1;
+    fn append(&mut self, body: Bytes) {
+        let index = self.states.len() as u64;
+        self.states.push((self.model.revision, self.model.compacted));
         let record = Record { group: GROUP, kind: Kind::Entry, term: 1, index, body };
-        let ticket = self.engine.log().append([record]).unwrap();
-        while self.engine.log().durable() < ticket {
-            self.engine.log().commit_step().unwrap();
+        self.last_ticket = self.engine.log().append([record]).unwrap().0;
+    }
+
+    /// Makes what was appended durable, tells how far that came after each frame, and applies it.
+    pub(super) fn commit(&mut self, mut acknowledged: impl FnMut(u64)) {
+        let last = self.states.len() as u64 - 1;
+        while self.engine.log().commit_step().unwrap().is_some() {
+            acknowledged(last - (self.last_ticket - self.engine.log().durable().0));
         }
-        self.apply_from(index);
+        self.apply_from(self.index + 1);
+        assert_eq!(self.index, last);
     }
 
     /// The op that the wish comes to, if it changes anything; the model takes it.
