@@ -264,7 +264,9 @@ impl Evaluator {
 
     async fn turn(&mut self, asks: &mut Vec<(Ask, Option<Reply>)>) -> Result<()> {
         let db_size = self.shared.engine.db_size_bytes();
-        let mut batch = self.building();
+        // Just the room that is needed: the log's tail keeps the batch in memory for a while.
+        let expected = asks.iter().map(|(ask, _)| cost(ask)).sum::<usize>().min(BATCH_BYTES);
+        let mut batch = self.building(expected);
         for (ask, reply) in asks.drain(..) {
             if matches!(ask, Ask::LeaseRevoke(_)) {
                 batch = self.settle_attachments(batch).await?;
@@ -279,7 +281,7 @@ impl Evaluator {
             }
             self.hold(&mut batch, evaluated, !notes.is_empty(), reply);
             if batch.encoder.len() >= BATCH_BYTES {
-                let full = std::mem::replace(&mut batch, self.building());
+                let full = std::mem::replace(&mut batch, self.building(expected));
                 self.propose(full).await?;
             }
         }
@@ -293,7 +295,7 @@ impl Evaluator {
         }
         self.propose(batch).await?;
         self.quiesce().await?;
-        Ok(self.building())
+        Ok(self.building(0))
     }
 
     /// Keeps an answer until its time. `noted`: it changed state without keys.
@@ -328,12 +330,7 @@ impl Evaluator {
         {
             return Some(Error::CorruptAlarm);
         }
-        let cost = match ask {
-            Ask::Write(Write::Put(put)) => 256 + put.key.len() + put.value.len(),
-            Ask::Write(Write::Txn(txn)) => txn_cost(txn),
-            Ask::LeaseGrant(_) => 64,
-            _ => 0,
-        };
+        let cost = cost(ask);
         if cost == 0 {
             return None;
         }
@@ -473,9 +470,10 @@ impl Evaluator {
         Ok((WriteAnswer::Done, true))
     }
 
-    fn building(&self) -> Building {
+    /// An empty batch with room for `bytes`.
+    fn building(&self, bytes: usize) -> Building {
         Building {
-            encoder: Encoder::new(4096),
+            encoder: Encoder::new(bytes),
             lease_time_ms: self.shared.lease_time_ms(),
             keys: Vec::new(),
             replies: Vec::new(),
@@ -532,14 +530,14 @@ impl Evaluator {
         let now = self.shared.lease_time_ms();
         let due = |leases: &Leases| leases.next_deadline().is_some_and(|(deadline_ms, _)| deadline_ms <= now);
         if !due(&self.leases) {
-            let batch = self.building();
+            let batch = self.building(0);
             return self.propose_any(batch).await;
         }
         // A leader that was cut off or paused must not end what its successor keeps alive.
         if !self.shared.leads_alone.load(Ordering::SeqCst) {
             self.group.confirm().await?;
         }
-        let mut batch = self.building();
+        let mut batch = self.building(0);
         batch = self.settle_attachments(batch).await?;
         for _ in 0..EXPIRED_MAX {
             if !due(&self.leases) {
@@ -573,6 +571,16 @@ pub(crate) fn attached_keys(engine: &engine::Engine, lease: i64) -> Result<Vec<B
 }
 
 /// What etcd's quota charges for a transaction: the dearer of its branches.
+/// What a request is reckoned to add to the log, bytes: keys, values and, as in etcd, 256 for each put.
+fn cost(ask: &Ask) -> usize {
+    match ask {
+        Ask::Write(Write::Put(put)) => 256 + put.key.len() + put.value.len(),
+        Ask::Write(Write::Txn(txn)) => txn_cost(txn),
+        Ask::LeaseGrant(_) => 64,
+        _ => 0,
+    }
+}
+
 fn txn_cost(txn: &Txn) -> usize {
     let cost = |ops: &[TxnOp]| {
         let one = |op: &TxnOp| match op {
