@@ -1,6 +1,7 @@
 //! The command line: subcommands and options, with examples in `--help`.
 
 mod beside;
+mod kube;
 mod loads;
 mod servers;
 mod watch;
@@ -8,6 +9,7 @@ mod watch;
 use clap::{Parser, Subcommand};
 
 pub(crate) use beside::BesideArgs;
+pub(crate) use kube::KubeArgs;
 pub(crate) use loads::{FillArgs, GetArgs, ListArgs, LoadArgs, MixedArgs, PageArgs, StreamArgs, check_slots};
 pub(crate) use servers::{KillRoundsArgs, StartTimeArgs, VerifyArgs};
 pub(crate) use watch::WatchArgs;
@@ -25,6 +27,8 @@ Examples:
     keelson-load watch --watchers 100 --rate 2000 --seconds 10 --server-pid $(pidof etcd)
   What does revoking a lease with 100,000 keys do to everybody else's puts?
     keelson-load beside --background lease
+  A cluster of 5,000 nodes with two API servers, one of them restarted in the middle:
+    keelson-load kubemix --nodes 5000 --apiservers 2 --seconds 60 --storm restart --server-pid $(pidof etcd)
   Does an acknowledged write survive kill -9? Fresh data directory, 20 rounds:
     keelson-load kill-rounds --rounds 20 --server-cmd 'keelson --data-dir /tmp/rounds'
   Is every promise kept on a running store that nobody else writes to?
@@ -66,6 +70,8 @@ pub(crate) enum Command {
     Beside(BesideArgs),
     /// Watchers of a prefix, and a writer: events a second, time from put to event, memory and set-up time of the watchers.
     Watch(WatchArgs),
+    /// What a Kubernetes cluster of so many nodes does to its store.
+    Kubemix(KubeArgs),
     /// Start a server, time it to its first linearizable read, kill it.
     StartTime(StartTimeArgs),
     /// Load a server, kill -9 it, start it again, check every promise; over and over.
@@ -131,6 +137,7 @@ mod tests {
             ("mixed --mix get", "no weight"),
             ("beside", "beside what"),
             ("beside --background lease --pieces 0", "no lease"),
+            ("kubemix --nodes 0", "no cluster"),
             ("watch --watchers 0", "nobody watches"),
             ("watch --value-size 15", "no room for the stamp"),
             ("watch --progress 0", "never asks"),

@@ -1,4 +1,4 @@
-//! A watch stream, in two halves: requests go out while answers are awaited.
+//! Streams: a watch in two halves, so that requests go out while answers are awaited, and calls with a streamed answer.
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
@@ -40,7 +40,7 @@ impl Requests {
     }
 }
 
-/// The answering half of a watch stream.
+/// The answers of a stream: the answering half of a watch, or all of a call with a streamed answer.
 pub(crate) struct Answers {
     stream: h2::RecvStream,
     received: BytesMut,
@@ -74,6 +74,23 @@ impl Answers {
     pub(crate) async fn next(&mut self) -> Result<Option<WatchResponse>, Failure> {
         Ok(self.next_bytes().await?.map(WatchResponse::decode).transpose()?)
     }
+}
+
+/// Calls a method whose answer is a stream, with a framed request.
+///
+/// # Errors
+/// As [`Connection::unary`].
+pub(crate) async fn answers(
+    connection: &mut Connection,
+    path: &'static str,
+    request: Bytes,
+) -> Result<Answers, Failure> {
+    let (response, _) = connection.start(path, request, true).await?;
+    let (head, stream) = response.await?.into_parts();
+    if stream.is_end_stream() {
+        check_status(&head.headers, None)?;
+    }
+    Ok(Answers { stream, received: BytesMut::new() })
 }
 
 /// Opens a watch stream on `connection` with a first watcher.

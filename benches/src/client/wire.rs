@@ -168,6 +168,8 @@ pub(crate) struct RequestOp {
     pub(crate) range: Option<RangeRequest>,
     #[prost(message, optional, tag = "2")]
     pub(crate) put: Option<PutRequest>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) delete_range: Option<DeleteRangeRequest>,
 }
 
 impl RequestOp {
@@ -179,6 +181,12 @@ impl RequestOp {
     /// A read of one key.
     pub(crate) fn get(key: Bytes) -> Self {
         RequestOp { range: Some(RangeRequest { key, ..Default::default() }), ..Default::default() }
+    }
+
+    /// A delete of one key.
+    pub(crate) fn delete(key: Bytes) -> Self {
+        let delete = DeleteRangeRequest { key, range_end: Bytes::new() };
+        RequestOp { delete_range: Some(delete), ..Default::default() }
     }
 }
 
@@ -307,8 +315,8 @@ pub(crate) fn revision_of(header: &Option<ResponseHeader>) -> i64 {
     header.as_ref().map_or(0, |header| header.revision)
 }
 
-/// The update that kube-apiserver writes: put if the key's mod revision is `expected`, else read the key.
-pub(crate) fn update_request(key: Bytes, value: Bytes, expected: i64) -> TxnRequest {
+/// What all of kube-apiserver's writes are: `then` if the key's mod revision is `expected`, else read the key.
+pub(crate) fn guarded(key: Bytes, expected: i64, then: RequestOp) -> TxnRequest {
     TxnRequest {
         compare: vec![Compare {
             result: 0,
@@ -316,9 +324,14 @@ pub(crate) fn update_request(key: Bytes, value: Bytes, expected: i64) -> TxnRequ
             key: key.clone(),
             mod_revision: Some(expected),
         }],
-        success: vec![RequestOp::put(PutRequest::new(key.clone(), value))],
+        success: vec![then],
         failure: vec![RequestOp::get(key)],
     }
+}
+
+/// The update that kube-apiserver writes: put if the key's mod revision is `expected`, else read the key.
+pub(crate) fn update_request(key: Bytes, value: Bytes, expected: i64) -> TxnRequest {
+    guarded(key.clone(), expected, RequestOp::put(PutRequest::new(key, value)))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Each subcommand put together from options, work, driver and report.
 //!
-//! Reading order: this file (which subcommand is where), [`loads`], [`watch`], [`beside`], [`servers`].
+//! Reading order: this file (which subcommand is where), [`loads`], [`watch`], [`beside`], [`kube`], [`servers`].
 
 mod beside;
+mod kube;
 mod loads;
 mod servers;
 mod watch;
@@ -33,6 +34,7 @@ pub(crate) async fn run(command: Command) -> Result<bool, Failure> {
         Command::Mixed(args) => loads::mixed(&args).await,
         Command::Beside(args) => beside::beside(&args).await,
         Command::Watch(args) => watch::watch(&args).await,
+        Command::Kubemix(args) => kube::kubemix(&args).await,
         Command::StartTime(args) => servers::start_time(&args).await,
         Command::KillRounds(args) => servers::kill_rounds(args).await,
         Command::Verify(args) => servers::verify(args).await,

@@ -70,8 +70,13 @@ impl Values {
 
     /// A value; there are a million different ones.
     pub(crate) fn pick(&self, random: &mut StdRng) -> Bytes {
-        let from = random.random_range(0..=self.pool.len() - self.size);
-        self.pool.slice(from..from + self.size)
+        self.pick_sized(random, self.size)
+    }
+
+    /// A value of `size` bytes, which is at most that of the others.
+    pub(crate) fn pick_sized(&self, random: &mut StdRng, size: usize) -> Bytes {
+        let from = random.random_range(0..=self.pool.len() - size);
+        self.pool.slice(from..from + size)
     }
 }
 

@@ -114,6 +114,23 @@ impl Meter {
     }
 }
 
+/// Bytes that all disks of the machine have been told to write since it started; `None` if the kernel does not say.
+/// Partitions, loop and memory devices are not counted.
+pub(crate) fn device_written_bytes() -> Option<u64> {
+    const SECTOR_BYTES: u64 = 512;
+    let mut sectors = 0;
+    for device in fs::read_dir("/sys/block").ok()? {
+        let device = device.ok()?;
+        let name = device.file_name();
+        if ["loop", "ram", "zram", "dm-", "md"].iter().any(|kind| name.to_string_lossy().starts_with(kind)) {
+            continue;
+        }
+        let stat = fs::read_to_string(device.path().join("stat")).ok()?;
+        sectors += stat.split_whitespace().nth(6)?.parse::<u64>().ok()?;
+    }
+    Some(sectors * SECTOR_BYTES)
+}
+
 /// The sum of the first number of every thread's `schedstat`; `None` if the kernel keeps none.
 fn schedstat_nanos(pid: &str) -> Option<u64> {
     let mut sum = 0;

@@ -127,6 +127,9 @@ pub(crate) async fn run(options: &Options) -> Result<Report, Failure> {
         let reason = if got < expected { "events lost" } else { "events too many" };
         seen.error(reason, expected.abs_diff(got));
     }
+    if seen.unstamped.get() > 0 {
+        seen.error("events that were not written here", seen.unstamped.get());
+    }
     if crowd.owed() > 0 {
         seen.error("progress requests without an answer", crowd.owed());
     }
