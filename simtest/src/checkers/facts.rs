@@ -45,7 +45,7 @@ impl Bounds {
 
     /// Notes when each revision was asked for.
     pub(crate) fn note_writes(&mut self, last: i64, mut writes: Vec<(u64, i64)>) {
-        self.last = last;
+        self.last = self.last.max(last);
         writes.sort_unstable();
         let mut oldest = i64::MAX;
         for (order, revision) in writes.into_iter().rev() {

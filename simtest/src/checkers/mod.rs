@@ -16,6 +16,7 @@ mod facts;
 mod leases;
 mod replay;
 mod views;
+mod watch;
 
 use std::time::Duration;
 
@@ -129,6 +130,7 @@ impl Judge {
         let (mut replayed, mut violations) = replay::replay(&case, &mut model, &mut pending);
         case.bounds.note_writes(model.revision(), std::mem::take(&mut replayed.asked));
         violations.extend(answers::answers(&case, &model, &replayed));
+        violations.extend(watch::check(&case, &model));
         let _ = sightings;
         let Case { mut compactions, mut book, .. } = case;
         let end = history.ended.order;

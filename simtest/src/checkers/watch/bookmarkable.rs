@@ -1,0 +1,10 @@
+//! Bookmarkable: a watch that goes on after a progress answer has missed nothing.
+
+use crate::checkers::watch::{Watch, resumable};
+use crate::checkers::{Case, Violation};
+use crate::model::Model;
+
+/// Watches that went on after a progress answer and were told something twice, or not at all.
+pub(crate) fn bookmarkable(case: &Case<'_>, model: &Model, watches: &[Watch<'_>]) -> Vec<Violation> {
+    resumable::across(case, model, watches, true, "watch_bookmarkable")
+}

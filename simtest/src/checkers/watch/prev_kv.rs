@@ -1,0 +1,27 @@
+//! prev_kv: an event that changes or deletes a pair brings the pair as it was, if that was asked for and is not
+//! compacted; no other event brings one.
+
+use crate::checkers::watch::Watch;
+use crate::checkers::{Case, Violation};
+use crate::model::Model;
+
+/// The first event of `watch` with the wrong pair, or without the right one.
+pub(crate) fn prev_kv(case: &Case<'_>, model: &Model, watch: &Watch<'_>) -> Option<Violation> {
+    for (stamp, event) in watch.told() {
+        let revision = event.kv.mod_revision;
+        let mut happened = model.events(revision).iter();
+        let Some(happened) = happened.find(|happened| happened.kv.key == event.kv.key) else { continue };
+        let expected = happened.prev_kv.as_ref().filter(|_| watch.create.prev_kv);
+        if event.prev_kv.as_ref() == expected {
+            continue;
+        }
+        let lost = event.prev_kv.is_none() && case.compactions.high(stamp.order) > revision - 1;
+        if !lost {
+            let told = &event.prev_kv;
+            let message =
+                format!("revision {revision} came with {told:?} as it was, where it was {expected:?}");
+            return Some(watch.violation(case, "watch_prev_kv", message, Some(revision), stamp.order));
+        }
+    }
+    None
+}
