@@ -1,11 +1,10 @@
 //! The home shard: opens the store, accepts connections for all shards, and ends everything in order.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use engine::disk::{DirDisk, Disk};
+use engine::disk::Disk;
 use raft::Store;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,15 +16,12 @@ use super::member::{self, Member};
 use super::settings::{ListenSettings, Settings};
 use super::shard::{self, Arrival, Door};
 use super::threads::{self, Bell};
-use super::{ServeError, clock};
+use super::{ServeError, clock, data_dir};
 use crate::flag::{Flag, FlagPole};
 use crate::http::metrics::Metrics;
 
 /// Pause after a connection could not be accepted, most likely for want of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// The file that a member has which was started before.
-const IDENTITY_FILE: &str = "IDENTITY";
 
 type Ended = oneshot::Receiver<Result<(), ServeError>>;
 
@@ -49,9 +45,15 @@ async fn serve(
     if settings.signals {
         stop_on_signals(stop.clone())?;
     }
-    look_at_data_dir(&settings)?;
-    let disk = open_data_dir(&settings)?;
+    look(&settings)?;
+    // In this order a second server on the same directory and ports hears of the directory, and one that is refused for
+    // its ports has made none.
+    let taken = data_dir::take_existing(&settings.data_dir)?;
     let listeners = bind(&settings.listen)?;
+    let disk: Arc<dyn Disk> = match taken {
+        Some(disk) => Arc::new(disk),
+        None => Arc::new(data_dir::make(&settings.data_dir)?),
+    };
     let metrics = Metrics::new();
     let mut storage = Storage::new();
     let opening = storage.open(&settings, disk, &metrics);
@@ -132,29 +134,13 @@ fn stop_on_signals(stop: FlagPole) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Refuses what can be refused without touching the directory.
-fn look_at_data_dir(settings: &Settings) -> Result<(), ServeError> {
-    let path = &settings.data_dir;
-    let has = |name: &str| path.join(name).exists();
-    if has("member") || (has("snap") && has("wal")) {
-        return Err(ServeError::Config(format!(
-            "{} is a data directory of etcd; name another with --data-dir",
-            path.display()
-        )));
-    }
+/// Refuses what can be refused without touching anything.
+fn look(settings: &Settings) -> Result<(), ServeError> {
+    data_dir::look(&settings.data_dir)?;
     match &settings.bootstrap {
-        Err(reason) if !has(IDENTITY_FILE) => Err(ServeError::Config(reason.clone())),
+        Err(reason) if !data_dir::has_member(&settings.data_dir) => Err(ServeError::Config(reason.clone())),
         _ => Ok(()),
     }
-}
-
-fn open_data_dir(settings: &Settings) -> Result<Arc<dyn Disk>, ServeError> {
-    let path = &settings.data_dir;
-    let failed = |reason: String| ServeError::DataDir { path: path.display().to_string(), reason };
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| failed(error.to_string()))?;
-    let disk = DirDisk::open(path).map_err(ServeError::Open)?;
-    Ok(Arc::new(disk))
 }
 
 fn bind(listen: &ListenSettings) -> Result<Vec<Listener>, ServeError> {

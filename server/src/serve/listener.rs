@@ -101,6 +101,10 @@ fn unix(path: &Path) -> io::Result<UnixListener> {
     if let Ok(found) = std::fs::symlink_metadata(path)
         && found.file_type().is_socket()
     {
+        // One that answers is somebody's; one that does not was left behind.
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
         std::fs::remove_file(path)?;
     }
     UnixListener::bind(path)
@@ -130,7 +134,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("localhost:2379");
         let url = ListenUrl::Unix { path: path.clone() };
-        std::mem::forget(std::os::unix::net::UnixListener::bind(&path).expect("left by one that was killed"));
+        let left = std::os::unix::net::UnixListener::bind(&path).expect("one that will be killed");
+        let listener = Listener::bind(&url, Surface::Client, false);
+        assert!(listener.is_err(), "it still answers");
+        drop(left);
         let listener = Listener::bind(&url, Surface::Client, false).expect("a stale socket is replaced");
         drop(listener);
         assert!(!path.exists(), "its file is gone with it");

@@ -2,7 +2,7 @@
 //!
 //! READING ORDER
 //! 1. `settings`: what a server is started with.
-//! 2. `listener`: where it listens; `notify`: whom it tells that it is ready.
+//! 2. `data_dir`: whose the directory is; `listener`: where it listens; `notify`: whom it tells that it is ready.
 //! 3. `front`: one request of one connection: to a gRPC service or to HTTP.
 //! 4. `connection`: one connection; `shard`: all connections of one core.
 //! 5. `threads`: the two threads that write and tidy the log and the tables.
@@ -22,6 +22,7 @@
 mod clock;
 mod compactor;
 mod connection;
+mod data_dir;
 mod front;
 mod home;
 mod leader;
