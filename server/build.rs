@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build_client(false)
         .build_transport(false)
         .codec_path("crate::api::codec::CountingCodec")
-        .compile_fds_with_config(with_streamed_range(descriptors.clone()), messages)?;
+        .compile_fds_with_config(generated(descriptors.clone()), messages)?;
 
     let clients = out.join("clients");
     std::fs::create_dir_all(&clients)?;
@@ -50,10 +50,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Without `KV/Range`: the crate answers it itself, piece by piece, where generated code would need the whole.
-fn with_streamed_range(mut descriptors: FileDescriptorSet) -> FileDescriptorSet {
-    for service in descriptors.file.iter_mut().flat_map(|file| &mut file.service) {
-        if service.name() == "KV" {
+/// What is served by generated code. `KV/Range` and `Watch` are not: their answers are put on the wire by the crate
+/// itself, the one piece by piece, the other with parts that many answers share.
+fn generated(mut descriptors: FileDescriptorSet) -> FileDescriptorSet {
+    for file in &mut descriptors.file {
+        file.service.retain(|service| service.name() != "Watch");
+        for service in file.service.iter_mut().filter(|service| service.name() == "KV") {
             service.method.retain(|method| method.name() != "Range");
         }
     }

@@ -35,4 +35,4 @@ pub use group::Committer;
 pub use identity::Identity;
 pub use read::{Piece, RangeChunk, RangePieces, RangeRead, RangeStream, RowSize};
 pub use store::{Metrics, Store};
-pub use watch::{Event, WatchAnswer, WatchCreate, WatchStream};
+pub use watch::{Event, SharedEncoding, WatchAnswer, WatchCreate, WatchStream};

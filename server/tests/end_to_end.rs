@@ -547,3 +547,48 @@ fn a_member_tells_of_itself() {
         assert_eq!(defragmented.header, None);
     });
 }
+
+#[test]
+fn many_watchers_are_told_the_same() {
+    served(async |running| {
+        let connection = Connection::new(running.client).await;
+        let mut kv = Kv::new(connection.clone());
+        let mut watch = WatchClient::new(connection);
+        let (requests, incoming) = mpsc::unbounded_channel();
+        let create = |watch_id, prev_kv| {
+            let create =
+                pb::WatchCreateRequest { key: Bytes::from("a"), watch_id, prev_kv, ..Default::default() };
+            pb::WatchRequest { request_union: Some(watch_request::RequestUnion::CreateRequest(create)) }
+        };
+        for id in 1..=20 {
+            requests.send(create(id, id > 10)).expect("open");
+        }
+        let mut answers =
+            watch.watch(UnboundedReceiverStream::new(incoming)).await.expect("a stream").into_inner();
+        for _ in 1..=20 {
+            assert!(soon(answers.message()).await.expect("well").expect("an answer").created);
+        }
+        kv.put(put("a", "old")).await.expect("written");
+        kv.put(put("a", "new")).await.expect("written");
+        let mut told = Vec::new();
+        for _ in 0..40 {
+            let answer = soon(answers.message()).await.expect("well").expect("an answer");
+            for event in answer.events {
+                let kv = event.kv.expect("a pair");
+                let before = event.prev_kv.map(|pair| pair.value);
+                told.push((answer.watch_id, kv.mod_revision, kv.version, kv.value, before));
+            }
+            if told.len() == 40 {
+                break;
+            }
+        }
+        told.sort();
+        let want: Vec<_> = (1..=20)
+            .flat_map(|id| {
+                let before = (id > 10).then(|| Bytes::from("old"));
+                [(id, 2, 1, Bytes::from("old"), None), (id, 3, 2, Bytes::from("new"), before)]
+            })
+            .collect();
+        assert_eq!(told, want, "half of them share an encoding, the others have a pair before it");
+    });
+}

@@ -62,8 +62,7 @@ pub(super) fn read(shared: &Shared, from: i64, resume: Option<HistoryPoint>) -> 
             if !at.order.admit(&decoder.header(), entry.term) {
                 continue;
             }
-            let mut batch =
-                Batch { after: at.revision.max(from - 1), last: at.revision, changes: Vec::new() };
+            let mut batch = Batch { after: at.revision.max(from - 1), last: at.revision, ..Batch::default() };
             let mut ops = Vec::new();
             let malformed = |error| Error::Storage(format!("entry {}: {error}", entry.index));
             while let Some(item) = decoder.next_item(&mut ops).map_err(malformed)? {

@@ -188,12 +188,17 @@ impl Inner {
         let mut wanted: BTreeMap<WatcherId, Vec<u32>> = BTreeMap::new();
         for (place, change) in batch.changes.iter().enumerate().filter(|(_, c)| c.revision > self.position) {
             let place = u32::try_from(place).expect("a batch of fewer than 4 Gi changes");
+            let mut receivers = 0;
             self.live.each(&change.key, |id| {
                 let watcher = &self.streams[&id.0].watchers[&id.1];
                 if watcher.wants(change) {
                     wanted.entry(id).or_default().push(place);
+                    receivers += 1;
                 }
             });
+            if receivers > 1 {
+                batch.encodings.want();
+            }
         }
         for ((stream, id), picks) in wanted {
             let state = self.streams.get_mut(&stream).expect("a live watcher has a stream");

@@ -24,4 +24,5 @@ mod tail;
 
 pub(crate) use hub::{Hub, HubPort};
 pub use stream::{Event, WatchAnswer, WatchCreate, WatchStream};
+pub use tail::SharedEncoding;
 pub(crate) use tail::{Change, Tail};

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::history;
 use super::hub::Hub;
-use super::tail::{Batch, Change};
+use super::tail::{Batch, Change, SharedEncoding};
 use crate::error::{Error, Result};
 use crate::eval::{EngineView, View, key_range};
 use crate::group::Group;
@@ -54,7 +54,7 @@ pub struct WatchCreate {
 }
 
 /// A change of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Event {
     /// Whether the key was deleted.
     pub delete: bool,
@@ -62,10 +62,12 @@ pub struct Event {
     pub kv: KeyValue,
     /// The pair as it was, if asked for and still known.
     pub prev_kv: Option<KeyValue>,
+    /// Set if others are told the very same: where its encoding is kept for all of them.
+    pub encoding: Option<SharedEncoding>,
 }
 
 /// What a stream tells its client.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct WatchAnswer {
     /// The watcher, −1 for the stream as a whole.
     pub watch_id: i64,
@@ -501,7 +503,7 @@ impl WatchStream {
     }
 
     /// Makes the answer, or its pieces, from changes.
-    fn give(&mut self, watch_id: i64, batch: &Batch, picks: &[u32], revision: i64) -> Result<()> {
+    fn give(&mut self, watch_id: i64, batch: &Arc<Batch>, picks: &[u32], revision: i64) -> Result<()> {
         let (prev_kv, fragment) = {
             let inner = self.hub.lock();
             match inner.streams[&self.id].watchers.get(&watch_id) {
@@ -514,7 +516,10 @@ impl WatchStream {
         let mut bytes = 0;
         for pick in picks {
             let change = &batch.changes[*pick as usize];
-            let event = self.event(change, prev_kv)?;
+            let mut event = self.event(change, prev_kv)?;
+            if event.prev_kv.is_none() && batch.encodings.are_wanted() {
+                event.encoding = Some(SharedEncoding::new(batch, *pick as usize));
+            }
             let size =
                 change.size() + event.prev_kv.as_ref().map_or(0, |prev| prev.key.len() + prev.value.len());
             if fragment && bytes + size >= fragment_bytes && !answer.events.is_empty() {
@@ -541,7 +546,7 @@ impl WatchStream {
             created = put.create == change.revision;
         }
         let prev_kv = if prev_kv && !created { self.before(change)? } else { None };
-        Ok(Event { delete: change.put.is_none(), kv, prev_kv })
+        Ok(Event { delete: change.put.is_none(), kv, prev_kv, encoding: None })
     }
 
     /// The pair as it was before a change; `None` once it is compacted.

@@ -3,8 +3,8 @@
 //! INVARIANT: batches follow each other without a gap: each begins where the one before it ended.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use engine::batch::{self, Op};
@@ -55,7 +55,7 @@ impl Change {
 }
 
 /// All changes of consecutive revisions.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The revision before them.
     pub(crate) after: i64,
@@ -63,6 +63,48 @@ pub(crate) struct Batch {
     pub(crate) last: i64,
     /// In order.
     pub(crate) changes: Vec<Change>,
+    /// What the API made of them.
+    pub(crate) encodings: Encodings,
+}
+
+/// Changes in the API's encoding, each made once for all watchers that are told of it. They live as long as their
+/// batch and take about as much memory again.
+#[derive(Debug, Default)]
+pub(crate) struct Encodings {
+    wanted: AtomicBool,
+    slots: OnceLock<Box<[OnceLock<Bytes>]>>,
+}
+
+impl Encodings {
+    /// Some change of the batch has several receivers.
+    pub(super) fn want(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is worth while to keep encodings.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+}
+
+/// Where the encoding of one change is kept.
+#[derive(Debug, Clone)]
+pub struct SharedEncoding {
+    batch: Arc<Batch>,
+    place: usize,
+}
+
+impl SharedEncoding {
+    pub(super) fn new(batch: &Arc<Batch>, place: usize) -> Self {
+        SharedEncoding { batch: Arc::clone(batch), place }
+    }
+
+    /// The encoding; made by `encode` if this is the first that asks. Whoever asks must encode alike.
+    pub fn get_or_init(&self, encode: impl FnOnce() -> Bytes) -> &Bytes {
+        let Batch { changes, encodings, .. } = &*self.batch;
+        let slots = encodings.slots.get_or_init(|| changes.iter().map(|_| OnceLock::new()).collect());
+        slots[self.place].get_or_init(encode)
+    }
 }
 
 /// What [`Tail::read`] found.
@@ -124,7 +166,12 @@ impl Tail {
             return true;
         };
         kept.bytes += changes.iter().map(Change::size).sum::<usize>();
-        kept.batches.push_back(Arc::new(Batch { after, last: revision, changes }));
+        kept.batches.push_back(Arc::new(Batch {
+            after,
+            last: revision,
+            changes,
+            encodings: Encodings::default(),
+        }));
         while kept.bytes > TAIL_BYTES_MAX && kept.batches.len() > 1 {
             let oldest = kept.batches.pop_front().expect("more than one");
             kept.bytes -= oldest.changes.iter().map(Change::size).sum::<usize>();

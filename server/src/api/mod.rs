@@ -31,13 +31,11 @@ use crate::pb::etcdserverpb::cluster_server::ClusterServer;
 use crate::pb::etcdserverpb::kv_server::KvServer;
 use crate::pb::etcdserverpb::lease_server::LeaseServer;
 use crate::pb::etcdserverpb::maintenance_server::MaintenanceServer;
-use crate::pb::etcdserverpb::watch_server::WatchServer;
 
 use cluster::ClusterApi;
 use kv::KvApi;
 use lease::LeaseApi;
 use maintenance::MaintenanceApi;
-use watch::WatchApi;
 
 /// What gRPC adds to etcd's request limit, bytes.
 const MESSAGE_OVERHEAD: usize = 512 * 1024;
@@ -72,7 +70,6 @@ pub struct Services {
     context: Arc<Context>,
     largest: usize,
     pub(crate) kv: KvServer<KvApi>,
-    pub(crate) watch: WatchServer<WatchApi>,
     pub(crate) lease: LeaseServer<LeaseApi>,
     pub(crate) cluster: ClusterServer<ClusterApi>,
     pub(crate) maintenance: MaintenanceServer<MaintenanceApi>,
@@ -88,11 +85,22 @@ impl Services {
             context: Arc::clone(&context),
             largest,
             kv: KvServer::new(KvApi(Arc::clone(&context))).max_decoding_message_size(largest),
-            watch: WatchServer::new(WatchApi(Arc::clone(&context))).max_decoding_message_size(largest),
             lease: LeaseServer::new(LeaseApi(Arc::clone(&context))).max_decoding_message_size(largest),
             cluster: ClusterServer::new(ClusterApi(Arc::clone(&context))).max_decoding_message_size(largest),
             maintenance: MaintenanceServer::new(MaintenanceApi(context)).max_decoding_message_size(largest),
         }
+    }
+
+    /// Serves a stream of Watch.
+    pub(crate) fn watch<B>(
+        &self,
+        request: http::Request<B>,
+    ) -> impl Future<Output = http::Response<Body>> + use<B>
+    where
+        B: http_body::Body + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        watch::answer(Arc::clone(&self.context), request, self.largest)
     }
 
     /// Answers KV's Range.

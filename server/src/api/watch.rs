@@ -2,44 +2,119 @@
 //!
 //! A stream's requests and its answers share one state, [`Session`]: it waits for whichever comes first, a
 //! request, an answer of the store, or the end. It is driven by the connection, when there is room to send.
+//!
+//! What many watchers are told alike is encoded once: an answer is its fields, and events of which each may come
+//! from an encoding that all of them share. So the service has an encoder of its own, and no generated code.
 
 use std::sync::Arc;
 
+use bytes::{BufMut as _, Bytes};
 use futures_util::stream::{self, BoxStream, StreamExt as _};
+use http_body::Body as HttpBody;
+use prost::Message as _;
+use prost::encoding::{self, WireType};
 use raft::{Event, WatchAnswer, WatchCreate, WatchStream};
+use tonic::body::Body;
+use tonic::codec::{Codec, CompressionEncoding, EncodeBuf, Encoder};
+use tonic::server::Grpc;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::call::{Call, Endings};
+use super::codec::{CountingCodec, CountingDecoder};
 use super::{Context, translate};
 use crate::error::{Refusal, status, too_large};
 use crate::http::metrics::grpc::Method;
+use crate::http::metrics::wire_bytes;
 use crate::pb::etcdserverpb::watch_create_request::FilterType;
 use crate::pb::etcdserverpb::watch_request::RequestUnion;
-use crate::pb::etcdserverpb::watch_server::Watch;
-use crate::pb::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
+use crate::pb::etcdserverpb::{ResponseHeader, WatchCreateRequest, WatchRequest, WatchResponse};
 use crate::pb::mvccpb;
 
-/// The service.
-#[derive(Debug, Clone)]
-pub(crate) struct WatchApi(pub(super) Arc<Context>);
+/// The field `events` of `WatchResponse`, the last that it has.
+const EVENTS: u32 = 11;
 
-#[tonic::async_trait]
-impl Watch for WatchApi {
-    type WatchStream = BoxStream<'static, Result<WatchResponse, Status>>;
+/// Serves a stream whose messages may be `largest` bytes long.
+pub(super) async fn answer<B>(
+    context: Arc<Context>,
+    request: http::Request<B>,
+    largest: usize,
+) -> http::Response<Body>
+where
+    B: HttpBody + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+{
+    let service = tower::service_fn(move |request| std::future::ready(begin(&context, request)));
+    Grpc::new(WatchCodec)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .apply_max_message_size_config(Some(largest), None)
+        .streaming(service, request)
+        .await
+}
 
-    async fn watch(
-        &self,
-        request: Request<Streaming<WatchRequest>>,
-    ) -> Result<Response<Self::WatchStream>, Status> {
-        let call = self.0.begin(Method::WatchWatch, request.metadata())?;
-        let session = Session {
-            endings: self.0.endings(call.needs_leader),
-            context: Arc::clone(&self.0),
-            call,
-            requests: Some(request.into_inner()),
-            watch: self.0.store.watch_stream(),
-        };
-        Ok(Response::new(stream::unfold(Some(session), Session::answer).boxed()))
+type Answers = BoxStream<'static, Result<Answer, Status>>;
+
+fn begin(
+    context: &Arc<Context>,
+    request: Request<Streaming<WatchRequest>>,
+) -> Result<Response<Answers>, Status> {
+    let call = context.begin(Method::WatchWatch, request.metadata())?;
+    let session = Session {
+        endings: context.endings(call.needs_leader),
+        context: Arc::clone(context),
+        call,
+        requests: Some(request.into_inner()),
+        watch: context.store.watch_stream(),
+    };
+    Ok(Response::new(stream::unfold(Some(session), Session::answer).boxed()))
+}
+
+/// An answer on its way to the wire.
+#[derive(Debug)]
+struct Answer {
+    /// All but the events.
+    fields: WatchResponse,
+    events: Vec<Event>,
+}
+
+/// Requests as every service reads them; answers with shared events.
+#[derive(Debug, Clone, Copy)]
+struct WatchCodec;
+
+impl Codec for WatchCodec {
+    type Encode = Answer;
+    type Decode = WatchRequest;
+    type Encoder = WatchCodec;
+    type Decoder = CountingDecoder<WatchRequest>;
+
+    fn encoder(&mut self) -> WatchCodec {
+        WatchCodec
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        CountingCodec::<WatchResponse, WatchRequest>::default().decoder()
+    }
+}
+
+impl Encoder for WatchCodec {
+    type Item = Answer;
+    type Error = Status;
+
+    fn encode(&mut self, answer: Answer, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        let room = buffer.remaining_mut();
+        answer.fields.encode_raw(buffer);
+        for event in answer.events {
+            match event.encoding.clone() {
+                Some(shared) => {
+                    let bytes = shared.get_or_init(|| Bytes::from(self::event(event).encode_to_vec()));
+                    encoding::encode_key(EVENTS, WireType::LengthDelimited, buffer);
+                    encoding::encode_varint(bytes.len() as u64, buffer);
+                    buffer.put_slice(bytes);
+                }
+                None => encoding::message::encode(EVENTS, &self::event(event), buffer),
+            }
+        }
+        wire_bytes().sent.inc_by((room - buffer.remaining_mut()) as u64);
+        Ok(())
     }
 }
 
@@ -55,7 +130,7 @@ struct Session {
 
 impl Session {
     /// The next answer, and what is left; nothing after an error.
-    async fn answer(session: Option<Session>) -> Option<(Result<WatchResponse, Status>, Option<Session>)> {
+    async fn answer(session: Option<Session>) -> Option<(Result<Answer, Status>, Option<Session>)> {
         let mut session = session?;
         match session.next().await {
             Ok(answer) => {
@@ -123,8 +198,8 @@ fn create(request: WatchCreateRequest) -> WatchCreate {
     }
 }
 
-fn response(header: Option<crate::pb::etcdserverpb::ResponseHeader>, answer: WatchAnswer) -> WatchResponse {
-    WatchResponse {
+fn response(header: Option<ResponseHeader>, answer: WatchAnswer) -> Answer {
+    let fields = WatchResponse {
         header,
         watch_id: answer.watch_id,
         created: answer.created,
@@ -132,8 +207,9 @@ fn response(header: Option<crate::pb::etcdserverpb::ResponseHeader>, answer: Wat
         compact_revision: answer.compact_revision,
         cancel_reason: answer.cancel_reason.to_owned(),
         fragment: answer.fragment,
-        events: answer.events.into_iter().map(event).collect(),
-    }
+        events: Vec::new(),
+    };
+    Answer { fields, events: answer.events }
 }
 
 fn event(event: Event) -> mvccpb::Event {

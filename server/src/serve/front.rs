@@ -87,18 +87,19 @@ impl Front {
     fn grpc(&self, request: Request<Incoming>) -> Answering {
         let parts = &self.parts;
         let path = request.uri().path();
-        if path == "/etcdserverpb.KV/Range" {
-            let answer = parts.services.range(request);
-            let answer = Box::pin(async move { Ok(answer.await) });
-            return Answering { answer, service: Some("etcdserverpb.KV") };
-        }
-        let service = path
-            .strip_prefix('/')
-            .and_then(|path| path.rsplit_once('/'))
-            .map_or(path, |(service, _)| service);
+        let (service, method) =
+            path.strip_prefix('/').and_then(|path| path.rsplit_once('/')).unwrap_or((path, ""));
         let (service, answer): (&'static str, Boxed) = match service {
+            "etcdserverpb.KV" if method == "Range" => {
+                let answer = parts.services.range(request);
+                ("etcdserverpb.KV", Box::pin(async move { Ok(answer.await) }))
+            }
             "etcdserverpb.KV" => ("etcdserverpb.KV", parts.services.kv.clone().call(request)),
-            "etcdserverpb.Watch" => ("etcdserverpb.Watch", parts.services.watch.clone().call(request)),
+            "etcdserverpb.Watch" if method == "Watch" => {
+                let answer = parts.services.watch(request);
+                ("etcdserverpb.Watch", Box::pin(async move { Ok(answer.await) }))
+            }
+            "etcdserverpb.Watch" => return refused(Refusal::UnknownMethod("etcdserverpb.Watch")),
             "etcdserverpb.Lease" => ("etcdserverpb.Lease", parts.services.lease.clone().call(request)),
             "etcdserverpb.Cluster" => ("etcdserverpb.Cluster", parts.services.cluster.clone().call(request)),
             "etcdserverpb.Maintenance" => {
