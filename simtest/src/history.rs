@@ -137,6 +137,8 @@ pub struct History {
     pub final_revision: Option<i64>,
     /// Every pair at [`History::final_revision`], by key.
     pub final_pairs: Vec<crate::op::KeyValue>,
+    /// When those were asked for.
+    pub final_read: Stamp,
     /// When all clients had ended.
     pub ended: Stamp,
 }

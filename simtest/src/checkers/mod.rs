@@ -11,10 +11,18 @@
 //! may be there, and writes of unknown outcome.
 
 mod answers;
+mod compaction;
+mod counts;
 mod describe;
+mod durable;
 mod facts;
 mod leases;
+mod liveness;
+mod real_time;
 mod replay;
+mod revisions;
+#[cfg(test)]
+mod testing;
 mod views;
 mod watch;
 
@@ -129,9 +137,20 @@ impl Judge {
             Case { history, options: &self.options, bounds: Bounds::new(history), compactions, book };
         let (mut replayed, mut violations) = replay::replay(&case, &mut model, &mut pending);
         case.bounds.note_writes(model.revision(), std::mem::take(&mut replayed.asked));
+        violations.extend(revisions::unique(&case));
+        violations.extend(revisions::dense(&case));
+        violations.extend(revisions::never_back(&case));
+        violations.extend(real_time::real_time(&case, &replayed));
         violations.extend(answers::answers(&case, &model, &replayed));
+        violations.extend(counts::counts(&case));
+        violations.extend(compaction::requests(&case));
         violations.extend(watch::check(&case, &model));
-        let _ = sightings;
+        violations.extend(leases::early::early(&case, &replayed, &sightings));
+        violations.extend(leases::kept::kept(&case, &replayed, &sightings));
+        violations.extend(leases::forever::forever(&case, &sightings));
+        violations.extend(leases::listed::listed(&case));
+        violations.extend(durable::durable(&case, &model));
+        violations.extend(liveness::liveness(&case));
         let Case { mut compactions, mut book, .. } = case;
         let end = history.ended.order;
         model.forget(compactions.low(end));

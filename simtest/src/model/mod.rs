@@ -110,11 +110,18 @@ impl Model {
         })
     }
 
+    /// Every pair at `revision`, by key.
+    #[must_use]
+    pub fn all(&self, revision: i64) -> Vec<KeyValue> {
+        let all = Bytes::from_static(b"\0");
+        self.pairs(&all, &all, revision).cloned().collect()
+    }
+
     /// Keys that hang on `lease` at `revision`, in order.
     #[must_use]
     pub fn attached(&self, lease: i64, revision: i64) -> Vec<Bytes> {
-        let (key, end) = (Bytes::from_static(b"\0"), Bytes::from_static(b"\0"));
-        let pairs = self.pairs(&key, &end, revision).filter(|pair| pair.lease == lease);
+        let all = Bytes::from_static(b"\0");
+        let pairs = self.pairs(&all, &all, revision).filter(|pair| pair.lease == lease);
         pairs.map(|pair| pair.key.clone()).collect()
     }
 

@@ -279,6 +279,7 @@ impl Session {
         if let Some(Answer::Range(last)) = self.insist(Request::Range(everything())).await {
             history.final_revision = Some(last.revision);
             history.final_pairs = last.kvs;
+            history.final_read = self.asked.last().map(|last| last.invoked).unwrap_or_default();
         }
         self.insist(Request::Leases).await;
     }

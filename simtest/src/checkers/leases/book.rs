@@ -195,6 +195,11 @@ impl Book {
 }
 
 impl Life {
+    /// Whether it was known to be there before the moment `at`.
+    pub(crate) fn was_granted_before(&self, at: Stamp) -> bool {
+        self.granted.is_some_and(|granted| granted < at.order)
+    }
+
     /// Whether it can have ended by the moment `at`.
     pub(crate) fn may_have_ended(&self, at: Stamp) -> bool {
         if self.seen > at.order {

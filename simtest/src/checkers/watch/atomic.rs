@@ -24,3 +24,23 @@ pub(crate) fn atomic(case: &Case<'_>, watch: &Watch<'_>) -> Option<Violation> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::testing::{found, watch_create};
+
+    #[test]
+    fn revisions_in_two_messages() {
+        found("watch_atomic", "revision 4 changes two keys and comes in two messages", |history| {
+            let messages = &mut history.streams[0].messages;
+            let mut rest = messages[3].clone();
+            rest.1.events.remove(0);
+            messages[3].1.events.truncate(1);
+            messages.insert(4, rest);
+        });
+        found("watch_atomic", "a fragment that was not asked for", |history| {
+            watch_create(history, 0).fragment = false;
+            history.streams[0].messages[3].1.fragment = true;
+        });
+    }
+}

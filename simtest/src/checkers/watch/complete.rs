@@ -70,3 +70,37 @@ fn horizon(case: &Case<'_>, watch: &Watch<'_>, told: &[(crate::history::Stamp, &
 fn same(expected: &Event, told: &Event) -> bool {
     expected.deleted == told.deleted && expected.kv == told.kv
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use crate::checkers::testing::{found, watch_create};
+
+    #[test]
+    fn watches_that_are_not_complete() {
+        found("watch_complete", "a gap between history and live", |history| {
+            history.streams[0].messages.remove(2);
+        });
+        found("watch_complete", "the last one is missing, and the stream says it is done", |history| {
+            history.streams[2].messages.remove(2);
+        });
+        found("watch_complete", "one of a revision's two events is missing", |history| {
+            history.streams[0].messages[3].1.events.pop();
+        });
+        found("watch_complete", "another value", |history| {
+            history.streams[0].messages[1].1.events[0].kv.value = Bytes::from_static(b"other");
+        });
+        found("watch_complete", "a key that was not asked for", |history| {
+            let create = watch_create(history, 0);
+            (create.key, create.range_end) = (Bytes::from_static(b"b"), Bytes::new());
+        });
+        found("watch_complete", "a watch from now on is told of the past", |history| {
+            watch_create(history, 1).start_revision = 0;
+            history.streams[1].messages[1].1 = history.streams[0].messages[1].1.clone();
+        });
+        found("watch_complete", "the witness is not told of a write", |history| {
+            history.witness[0].messages.remove(2);
+        });
+    }
+}

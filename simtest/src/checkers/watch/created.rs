@@ -84,3 +84,27 @@ pub(crate) fn strays(case: &Case<'_>, strays: &[Stray<'_>]) -> Vec<Violation> {
     let text = || "a message came for a watch that there is not".to_owned();
     strays.iter().map(|stray| case.violation(GUARANTEE, text(), None, line(stray))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::testing::{found, watch_create};
+
+    #[test]
+    fn watches_that_begin_or_end_wrongly() {
+        found("watch_created", "another id than asked for", |history| watch_create(history, 0).watch_id = 5);
+        found("watch_created", "before the first revision there is", |history| {
+            watch_create(history, 0).start_revision = -1;
+        });
+        found("watch_created", "it ends by itself", |history| {
+            let end = &mut history.streams[0].messages[4].1;
+            (end.canceled, end.watch_id) = (true, 0);
+        });
+        found("watch_created", "it ends by a compaction that it is above", |history| {
+            let end = &mut history.streams[0].messages[4].1;
+            (end.canceled, end.watch_id, end.compact_revision, end.revision) = (true, 0, 3, 0);
+        });
+        found("watch_created", "a message for another", |history| {
+            history.streams[0].messages[2].1.watch_id = 9
+        });
+    }
+}

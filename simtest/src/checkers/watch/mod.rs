@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use crate::checkers::{Case, Violation, describe};
+use crate::checkers::{Case, Violation, compaction, describe};
 use crate::history::{History, Stamp, Stream};
 use crate::model::{Model, range};
 use crate::op::{Event, WatchCreate, WatchMessage, WatchRequest};
@@ -205,6 +205,7 @@ pub(crate) fn check(case: &Case<'_>, model: &Model) -> Vec<Violation> {
     let (watches, strays) = take_apart(case.history);
     let mut violations = created::strays(case, &strays);
     for watch in &watches {
+        violations.extend(compaction::watched(case, watch));
         violations.extend(created::created(case, watch));
         violations.extend(created::ended(case, watch));
         violations.extend(ordered::ordered(case, watch));

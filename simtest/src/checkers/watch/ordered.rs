@@ -16,3 +16,17 @@ pub(crate) fn ordered(case: &Case<'_>, watch: &Watch<'_>) -> Option<Violation> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::testing::found;
+
+    #[test]
+    fn events_out_of_order() {
+        found("watch_ordered", "two messages change places", |history| {
+            let messages = &mut history.streams[0].messages;
+            let first = messages[1].1.clone();
+            messages[1].1 = std::mem::replace(&mut messages[2].1, first);
+        });
+    }
+}

@@ -25,3 +25,20 @@ pub(crate) fn prev_kv(case: &Case<'_>, model: &Model, watch: &Watch<'_>) -> Opti
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::testing::{found, watch_create};
+
+    #[test]
+    fn pairs_as_they_were_not() {
+        found("watch_prev_kv", "it is missing, and not compacted", |history| {
+            history.streams[1].messages[1].1.events[0].prev_kv = None;
+        });
+        found("watch_prev_kv", "it is another version", |history| {
+            let event = &mut history.streams[0].messages[3].1.events[0];
+            event.prev_kv.as_mut().expect("there was one").version += 1;
+        });
+        found("watch_prev_kv", "it was not asked for", |history| watch_create(history, 0).prev_kv = false);
+    }
+}

@@ -26,3 +26,21 @@ pub(crate) fn progress(case: &Case<'_>, watch: &Watch<'_>) -> Option<Violation> 
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::testing::found;
+    use crate::op::WatchMessage;
+
+    #[test]
+    fn progress_that_promises_too_much() {
+        found("watch_progress", "ahead of an event", |history| {
+            let messages = &mut history.streams[0].messages;
+            let promise = WatchMessage { revision: 4, watch_id: -1, ..WatchMessage::default() };
+            messages.insert(3, (messages[2].0, promise));
+        });
+        found("watch_progress", "a revision that was asked for later", |history| {
+            history.streams[0].messages[4].1.revision = 6;
+        });
+    }
+}

@@ -47,3 +47,19 @@ pub(super) fn across(
     }
     violations
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::testing::{found, watch_create};
+
+    #[test]
+    fn watches_that_go_on_wrongly() {
+        found("watch_resumable", "it is told again", |history| {
+            watch_create(history, 1).start_revision = 5;
+            history.streams[1].messages[1].1 = history.streams[0].messages[3].1.clone();
+        });
+        found("watch_resumable", "a revision lies between", |history| {
+            history.streams[0].messages.remove(3);
+        });
+    }
+}

@@ -17,3 +17,16 @@ pub(crate) fn unique(case: &Case<'_>, watch: &Watch<'_>) -> Option<Violation> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checkers::testing::found;
+
+    #[test]
+    fn events_that_come_twice() {
+        found("watch_unique", "a message comes twice", |history| {
+            let messages = &mut history.streams[0].messages;
+            messages[2].1 = messages[1].1.clone();
+        });
+    }
+}
