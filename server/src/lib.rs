@@ -5,7 +5,7 @@
 //! 2. [`pb`]: what is generated from `proto/`.
 //! 3. [`error`]: the one table of codes and texts.
 //! 4. [`api`]: the gRPC services. [`http`]: health, version, metrics.
-//! 5. [`flag`]: telling many tasks that something ends.
+//! 5. [`flag`]: telling many tasks that something ends; `clock`: the calendar.
 //! 6. [`serve`]: sockets, shards, threads; start and end.
 //!
 //! A request walks: socket → `serve::connection` → `serve::front` → `api` → [`raft::Store`], and back.
@@ -14,6 +14,7 @@
 //! behind [`raft::Store`]; here is only how it is asked and answered.
 
 pub mod api;
+mod clock;
 pub mod config;
 pub mod error;
 pub mod flag;

@@ -1,80 +1,14 @@
 //! The program itself: its ready line, its service manager, its signals, its port, and what it leaves when it refuses.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+mod common;
+
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-/// A free port that no other test of this process is given. They lie below those that the system gives to outgoing
-/// connections, and begin elsewhere in each process.
-fn port() -> u16 {
-    const FIRST: u16 = 12_000;
-    const COUNT: u16 = 16_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % u32::from(COUNT)).expect("below the count");
-    loop {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        assert!(step < COUNT, "no port is free");
-        let port = FIRST + (start + step) % COUNT;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-}
-
-fn keelson(args: &[String]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keelson"));
-    command.args(args).env_clear().stdin(Stdio::null()).stderr(Stdio::piped());
-    command
-}
-
-fn member(dir: &Path, client: u16, peer: u16) -> Vec<String> {
-    [
-        format!("--data-dir={}", dir.join("data").display()),
-        format!("--listen-client-urls=http://127.0.0.1:{client}"),
-        format!("--advertise-client-urls=http://127.0.0.1:{client}"),
-        format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
-        format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
-        format!("--initial-cluster=default=http://127.0.0.1:{peer}"),
-    ]
-    .to_vec()
-}
-
-/// A program that runs; killed if the test fails before it ends well.
-struct Running(Child);
-
-impl Running {
-    /// Starts it and waits for the line that tools wait for; gives what came with it.
-    fn ready(command: &mut Command) -> (Running, String) {
-        let mut running = Running(command.spawn().expect("it runs"));
-        let stderr = running.0.stderr.take().expect("piped");
-        let mut text = String::new();
-        let mut lines = BufReader::new(stderr);
-        while !text.contains("ready to serve client requests") {
-            assert!(lines.read_line(&mut text).expect("text") > 0, "it ended before it was ready:\n{text}");
-        }
-        // Read on, so that the program can go on writing.
-        std::thread::Builder::new().spawn(move || lines.read_to_end(&mut Vec::new())).expect("a thread");
-        (running, text)
-    }
-
-    fn end(mut self, signal: &str) {
-        let sent = Command::new("kill").args(["-s", signal, &self.0.id().to_string()]).status();
-        assert!(sent.expect("kill runs").success());
-        assert_eq!(self.0.wait().expect("it ends").code(), Some(0), "{signal} ends it well");
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It has ended already if all is well.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use common::program::{Running, keelson, member, port};
 
 #[test]
 fn it_is_ready_and_ends_and_comes_back_at_once() {

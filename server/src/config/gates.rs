@@ -10,6 +10,10 @@ use super::values::{Switch, ValueError};
 /// The gates, each on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeatureGates {
+    /// All of etcd's alpha features were asked for, or not.
+    pub all_alpha: bool,
+    /// All of its beta features were.
+    pub all_beta: bool,
     /// Compare compaction hashes among members; a single member has nobody to compare with.
     pub compact_hash_check: bool,
     /// Renew a lease without waiting for what was proposed before.
@@ -34,6 +38,8 @@ pub struct FeatureGates {
 impl Default for FeatureGates {
     fn default() -> Self {
         FeatureGates {
+            all_alpha: false,
+            all_beta: false,
             compact_hash_check: false,
             fast_lease_keep_alive: true,
             initial_corrupt_check: false,
@@ -48,7 +54,25 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
+    /// Name, stage and state of each.
+    pub fn named(&self) -> [(&'static str, &'static str, bool); 11] {
+        [
+            ("AllAlpha", "ALPHA", self.all_alpha),
+            ("AllBeta", "BETA", self.all_beta),
+            ("CompactHashCheck", "ALPHA", self.compact_hash_check),
+            ("FastLeaseKeepAlive", "BETA", self.fast_lease_keep_alive),
+            ("InitialCorruptCheck", "ALPHA", self.initial_corrupt_check),
+            ("LeaseCheckpoint", "ALPHA", self.lease_checkpoint),
+            ("LeaseCheckpointPersist", "ALPHA", self.lease_checkpoint_persist),
+            ("PriorityRequest", "ALPHA", self.priority_request),
+            ("SetMemberLocalAddr", "ALPHA", self.set_member_local_addr),
+            ("StopGRPCServiceOnDefrag", "ALPHA", self.stop_grpc_service_on_defrag),
+            ("TxnModeWriteWithSharedBuffer", "BETA", self.txn_mode_write_with_shared_buffer),
+        ]
+    }
+
     fn set_all_alpha(&mut self, on: bool) {
+        self.all_alpha = on;
         self.compact_hash_check = on;
         self.initial_corrupt_check = on;
         self.lease_checkpoint = on;
@@ -59,6 +83,7 @@ impl FeatureGates {
     }
 
     fn set_all_beta(&mut self, on: bool) {
+        self.all_beta = on;
         self.fast_lease_keep_alive = on;
         self.txn_mode_write_with_shared_buffer = on;
     }
@@ -130,7 +155,7 @@ mod tests {
             ),
             (
                 "FastLeaseKeepAlive=false,AllBeta=true",
-                Some(FeatureGates { fast_lease_keep_alive: false, ..usual }),
+                Some(FeatureGates { all_beta: true, fast_lease_keep_alive: false, ..usual }),
                 "a name wins over All, also when it comes first",
             ),
             (

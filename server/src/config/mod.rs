@@ -47,6 +47,7 @@ pub use help::{ETCD_VERSION, KEELSON_VERSION};
 pub use notice::Notice;
 pub use settings::{AutoCompaction, Config, InitialMember, MetricsDetail};
 pub use url::{ListenUrl, Scheme, Url};
+pub(crate) use values::GoDuration;
 pub use values::ValueError;
 
 /// What the program was asked to do.

@@ -1,6 +1,6 @@
 //! The log: one line per event, in the form of etcd's zap logger, so that what reads etcd's logs reads these.
 //!
-//! READING ORDER: `line` (an event as text), `rotation` (files that are put aside), then levels, forms and outputs here.
+//! READING ORDER: `line` (an event as text), `time` (and its time), `rotation` (files that are put aside), then levels, forms and outputs here.
 //!
 //! Does not know: who logs, or what. Lines are written where they arise and in one piece; nothing is buffered, so the last
 //! line before a crash is there.
@@ -12,6 +12,7 @@
 
 mod line;
 mod rotation;
+mod time;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -22,14 +23,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
+use crate::clock;
 use crate::config::{ConfigError, ValueError};
 
 use rotation::RotatingFile;
 pub use rotation::Rotation;
+pub(crate) use time::time_text;
 
 /// The least severe level that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,17 +157,11 @@ pub fn init(config: &LogConfig) -> Result<Guard, ConfigError> {
 
 fn open(path: &str, rotation: Option<&Rotation>) -> io::Result<Box<dyn Write + Send>> {
     Ok(match rotation {
-        Some(settings) => Box::new(RotatingFile::open(Path::new(path), settings.clone(), now)?),
+        Some(settings) => Box::new(RotatingFile::open(Path::new(path), settings.clone(), || {
+            time_text(clock::since_epoch())
+        })?),
         None => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
     })
-}
-
-/// The time as lines show it.
-fn now() -> String {
-    let mut time = String::with_capacity(27);
-    // Writing to a String cannot fail, and a clock that cannot be formatted leaves the time empty.
-    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
-    time
 }
 
 /// Our crates; the binary's own modules are `keelson`.
@@ -209,6 +205,8 @@ impl<S: Subscriber, C: FormatTime + Send + Sync + 'static> Layer<S> for Lines<C>
 #[cfg(test)]
 mod tests {
     use std::fmt;
+
+    use tracing_subscriber::fmt::format::Writer;
 
     use super::*;
 

@@ -20,13 +20,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
+use super::time::seconds;
 use crate::config::ValueError;
 
 /// Bytes of a megabyte in the settings.
 const MEGABYTE: u64 = 1024 * 1024;
 /// Largest file in megabytes if the settings say 0.
 const DEFAULT_MAX_SIZE: u64 = 100;
-const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 const COMPRESSED: &str = ".gz";
 
 /// When to put a file aside, and what to do with those put aside.
@@ -207,7 +207,8 @@ impl Backups {
         let oldest = match self.settings.age_days_max {
             0 => i64::MIN,
             days => {
-                let age = SECONDS_PER_DAY.saturating_mul(i64::try_from(days).unwrap_or(i64::MAX));
+                let age =
+                    super::time::SECONDS_PER_DAY.saturating_mul(i64::try_from(days).unwrap_or(i64::MAX));
                 seconds(&(self.clock)()).unwrap_or(0).saturating_sub(age)
             }
         };
@@ -267,38 +268,6 @@ fn compress(path: &Path) -> io::Result<()> {
         return Err(error);
     }
     std::fs::remove_file(path)
-}
-
-/// Seconds since 1970 of a time like `2026-12-01T02-03-04.567`; colons for the later dashes will do.
-fn seconds(time: &str) -> Option<i64> {
-    if time.len() < 23 || !time.is_ascii() {
-        return None;
-    }
-    let separators = time.bytes().enumerate().all(|(position, byte)| match position {
-        4 | 7 => byte == b'-',
-        10 => byte == b'T',
-        13 | 16 => byte == b'-' || byte == b':',
-        19 => byte == b'.',
-        0..23 => byte.is_ascii_digit(),
-        _ => true,
-    });
-    if !separators {
-        return None;
-    }
-    let part = |from: usize, to: usize| time[from..to].parse::<i64>().ok();
-    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Days of years that begin in March, so that the day that is not always there is their last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year.div_euclid(4) - year.div_euclid(100)
-        + year.div_euclid(400)
-        + (153 * month + 2) / 5
-        + day
-        - 1
-        - 719_468;
-    Some(days * SECONDS_PER_DAY + part(11, 13)? * 3600 + part(14, 16)? * 60 + part(17, 19)?)
 }
 
 #[cfg(test)]
@@ -423,20 +392,5 @@ mod tests {
         let mut text = String::new();
         flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("gzip");
         assert_eq!(text, "lines\n".repeat(1000));
-    }
-
-    #[test]
-    fn times_are_seconds() {
-        for (time, want, why) in [
-            ("1970-01-01T00-00-00.000", Some(0), "the beginning"),
-            ("2000-02-29T23:59:59.999999Z", Some(951_868_799), "a leap day, with colons"),
-            ("2000-03-01T00-00-00.000", Some(951_868_800), "the day after"),
-            ("2026-12-01T02-03-04.567", Some(1_796_090_584), "of late"),
-            ("2026-13-01T02-03-04.567", None, "no such month"),
-            ("2026-12-01 02-03-04.567", None, "no T"),
-            ("note", None, "no time"),
-        ] {
-            assert_eq!(seconds(time), want, "{time}: {why}");
-        }
     }
 }

@@ -7,8 +7,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use prometheus::IntGauge;
 use raft::Store;
 
+use crate::clock;
 use crate::config::AutoCompaction;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -17,8 +19,8 @@ const BY_REVISIONS_EVERY: Duration = Duration::from_secs(300);
 /// Notes in a period, or an hour of it.
 const NOTES: u32 = 10;
 
-/// Compacts for ever.
-pub(super) async fn run(store: Store, mode: AutoCompaction) {
+/// Compacts for ever. When it last did goes to `last`, in seconds since 1970.
+pub(super) async fn run(store: Store, mode: AutoCompaction, last: IntGauge) {
     let (mut schedule, pause): (Box<dyn Schedule + Send>, Duration) = match mode {
         AutoCompaction::Off => return,
         AutoCompaction::Periodic(period) => (Box::new(Periodic::new(period)), Periodic::pause(period)),
@@ -28,7 +30,10 @@ pub(super) async fn run(store: Store, mode: AutoCompaction) {
         tokio::time::sleep(pause).await;
         let Some(revision) = schedule.tick(store.revision()) else { continue };
         match store.compact(revision).await {
-            Ok(_) => tracing::info!(revision, "completed auto compaction"),
+            Ok(_) => {
+                last.set(i64::try_from(clock::since_epoch().as_secs()).unwrap_or(i64::MAX));
+                tracing::info!(revision, "completed auto compaction");
+            }
             Err(raft::Error::Compacted) => {}
             Err(error) => tracing::warn!(revision, %error, "failed auto compaction"),
         }

@@ -12,14 +12,19 @@ use std::task::{Context, Poll};
 use axum::Router;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use tonic::Status;
 use tonic::body::Body;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::HealthService;
 use tower::Service;
 
+use super::slow::{Call, Remote, Slow};
+use super::tap::{Counted, Kept, Noted, Watched};
 use crate::api::Services;
 use crate::error::{Refusal, too_large};
+use crate::http::metrics::Metrics;
+use crate::http::metrics::grpc::Method;
 
 /// What is served at a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +60,8 @@ impl Surface {
 
 /// Everything that a shard serves.
 pub(super) struct Parts {
+    pub(super) metrics_of_calls: Arc<Metrics>,
+    pub(super) slow: Arc<Slow>,
     pub(super) services: Services,
     pub(super) health: HealthServer<HealthService>,
     pub(super) client: Router,
@@ -67,6 +74,8 @@ pub(super) struct Parts {
 pub(super) struct Front {
     pub(super) parts: Arc<Parts>,
     pub(super) surface: Surface,
+    /// Who is at the other end.
+    pub(super) remote: Remote,
 }
 
 type Boxed = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
@@ -79,12 +88,34 @@ impl hyper::service::Service<Request<Incoming>> for Front {
     fn call(&self, request: Request<Incoming>) -> Answering {
         let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
         let is_grpc = kind.is_some_and(|kind| kind.starts_with(b"application/grpc"));
-        if is_grpc && self.surface.has_grpc() { self.grpc(request) } else { self.page(request) }
+        if is_grpc && self.surface.has_grpc() { self.observed(request) } else { self.page(request) }
     }
 }
 
 impl Front {
-    fn grpc(&self, request: Request<Incoming>) -> Answering {
+    /// A gRPC call whose messages are counted, and that is told of if it takes too long.
+    fn observed(&self, request: Request<Incoming>) -> Answering {
+        let method = Method::at(request.uri().path());
+        let calls = &self.parts.metrics_of_calls.grpc;
+        let mut call = None;
+        let (mut kept, mut received, mut sent) = (None, None, None);
+        match method {
+            Some(method) if method.is_unary() => {
+                let request = Arc::new(Mutex::new(Kept::default()));
+                kept = Some(Arc::clone(&request));
+                call = Some(Call::begin(Arc::clone(&self.parts.slow), method.path(), self.remote, request));
+            }
+            Some(method) => {
+                received = (!method.has_one_request()).then(|| Counted::new(calls.received(method)));
+                sent = Some(Counted::new(calls.sent(method)));
+            }
+            None => {}
+        }
+        let answering = self.grpc(request.map(|body| Noted::new(body, kept, received)));
+        Answering { call, sent, ..answering }
+    }
+
+    fn grpc(&self, request: Request<Noted>) -> Answering {
         let parts = &self.parts;
         let path = request.uri().path();
         let (service, method) =
@@ -111,7 +142,7 @@ impl Front {
             "v3electionpb.Election" => return refused(Refusal::NotImplemented("v3electionpb.Election")),
             unknown => return refused(Refusal::UnknownService(unknown.to_owned())),
         };
-        Answering { answer, service: Some(service) }
+        Answering::new(answer, Some(service))
     }
 
     fn page(&self, request: Request<Incoming>) -> Answering {
@@ -122,18 +153,18 @@ impl Front {
             Surface::Grpc => {
                 let mut response = Status::from(Refusal::NotGrpc).into_http();
                 *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-                return Answering { answer: Box::pin(std::future::ready(Ok(response))), service: None };
+                return Answering::new(Box::pin(std::future::ready(Ok(response))), None);
             }
         };
         let mut router = router.clone();
         let answer = async move { Ok(router.call(request).await?.map(Body::new)) };
-        Answering { answer: Box::pin(answer), service: None }
+        Answering::new(Box::pin(answer), None)
     }
 }
 
 fn refused(refusal: Refusal) -> Answering {
     let response = Status::from(refusal).into_http();
-    Answering { answer: Box::pin(std::future::ready(Ok(response))), service: None }
+    Answering::new(Box::pin(std::future::ready(Ok(response))), None)
 }
 
 /// An answer on its way.
@@ -141,17 +172,33 @@ pub(super) struct Answering {
     answer: Boxed,
     /// The gRPC service that makes it.
     service: Option<&'static str>,
+    /// The call, if it is a unary one.
+    call: Option<Call>,
+    /// Counts the answers, if they are a stream.
+    sent: Option<Counted>,
+}
+
+impl Answering {
+    fn new(answer: Boxed, service: Option<&'static str>) -> Answering {
+        Answering { answer, service, call: None, sent: None }
+    }
 }
 
 impl Future for Answering {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let service = self.service;
-        self.answer.as_mut().poll(context).map_ok(|response| match service {
-            Some(service) => in_etcds_words(response, service),
-            None => response,
-        })
+        let Poll::Ready(Ok(mut response)) = self.answer.as_mut().poll(context) else { return Poll::Pending };
+        if let Some(service) = self.service {
+            response = in_etcds_words(response, service);
+        }
+        if let Some(call) = self.call.take() {
+            response = call.answered(response);
+        }
+        if let Some(sent) = self.sent.take() {
+            response = response.map(|body| Body::new(Watched::new(body, sent)));
+        }
+        Poll::Ready(Ok(response))
     }
 }
 

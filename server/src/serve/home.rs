@@ -16,7 +16,8 @@ use super::member::{self, Member};
 use super::settings::{ListenSettings, Settings};
 use super::shard::{self, Arrival, Door};
 use super::threads::{self, Bell};
-use super::{ServeError, clock, data_dir};
+use super::{ServeError, data_dir};
+use crate::clock;
 use crate::flag::{Flag, FlagPole};
 use crate::http::metrics::Metrics;
 
@@ -54,7 +55,7 @@ async fn serve(
         Some(disk) => Arc::new(disk),
         None => Arc::new(data_dir::make(&settings.data_dir)?),
     };
-    let metrics = Metrics::new();
+    let metrics = Metrics::with(settings.observation.metrics);
     let mut storage = Storage::new();
     let opening = storage.open(&settings, disk, &metrics);
     let mut stopping = stop.flag();

@@ -18,6 +18,7 @@ use tonic_health::server::{HealthReporter, HealthService};
 use super::connection::Connections;
 use super::front::{Front, Parts, Surface};
 use super::settings::Settings;
+use super::slow::{Remote, Slow};
 use super::{ServeError, compactor, leader};
 use crate::api::{Context, Limits, Services};
 use crate::flag::{Flag, FlagPole};
@@ -105,6 +106,7 @@ pub struct Member {
     limits: Limits,
     request_timeout: Duration,
     metrics: Arc<Metrics>,
+    slow: Arc<Slow>,
     stopping: Flag,
     leaderless: Flag,
     health: HealthReporter,
@@ -123,15 +125,23 @@ impl Member {
     /// Connections and streams end when `stopping` is raised.
     #[must_use]
     pub fn begin(store: Store, settings: &Settings, metrics: Arc<Metrics>, stopping: Flag) -> Member {
-        tokio::spawn(compactor::run(store.clone(), settings.auto_compaction));
+        let compacted = metrics.grpc.compaction_last.clone();
+        tokio::spawn(compactor::run(store.clone(), settings.auto_compaction, compacted));
         let leaderless = FlagPole::new();
-        metrics.add_store(store.clone(), Facts { quota_bytes: settings.quota_bytes });
+        let facts =
+            Facts { quota_bytes: settings.quota_bytes, feature_gates: settings.observation.feature_gates };
+        metrics.add_store(store.clone(), facts);
         let member = Member {
             limits: Limits {
                 max_request_bytes: settings.max_request_bytes,
                 quota_bytes: settings.quota_bytes,
             },
             request_timeout: settings.request_timeout(),
+            slow: Arc::new(Slow {
+                limits: settings.observation.slow,
+                applies: metrics.slow_applies.clone(),
+                lease_ttls: metrics.lease_ttls.clone(),
+            }),
             metrics,
             stopping,
             leaderless: leaderless.flag(),
@@ -155,7 +165,7 @@ impl Member {
     pub fn client_port(&self) -> Port {
         Port {
             connections: self.connections.clone(),
-            front: Front { parts: self.parts(), surface: Surface::Client },
+            front: Front { parts: self.parts(), surface: Surface::Client, remote: Remote::Unknown },
             stopping: self.stopping.clone(),
         }
     }
@@ -180,6 +190,8 @@ impl Member {
             leaderless: self.leaderless.clone(),
         };
         Arc::new(Parts {
+            metrics_of_calls: Arc::clone(&self.metrics),
+            slow: Arc::clone(&self.slow),
             services: Services::new(context),
             health: HealthServer::new(HealthService::from_health_reporter(self.health.clone())),
             client: http::client_router(view.clone(), Arc::clone(&self.access)),

@@ -3,7 +3,8 @@
 //! READING ORDER
 //! 1. `settings`: what a server is started with.
 //! 2. `data_dir`: whose the directory is; `listener`: where it listens; `notify`: whom it tells that it is ready.
-//! 3. `front`: one request of one connection: to a gRPC service or to HTTP.
+//! 3. `front`: one request of one connection: to a gRPC service or to HTTP; `slow`: whether it took too long, with `tap`
+//!    and `describe`: what passed, in words.
 //! 4. `connection`: one connection; `shard`: all connections of one core.
 //! 5. `threads`: the two threads that write and tidy the log and the tables.
 //! 6. `compactor`: compaction by itself; `leader`: whether there is one. [`Member`]: opening the store, and what serves
@@ -19,10 +20,10 @@
 //! ORDER OF THE END: no new connection; streams end; what is under way is answered, for a few seconds at most;
 //! the store ends; the log is written out; the threads end.
 
-mod clock;
 mod compactor;
 mod connection;
 mod data_dir;
+mod describe;
 mod front;
 mod home;
 mod leader;
@@ -31,7 +32,9 @@ mod member;
 mod notify;
 mod settings;
 mod shard;
+mod slow;
 mod socket;
+mod tap;
 mod threads;
 
 use std::net::SocketAddr;
@@ -40,7 +43,8 @@ use crate::config::Config;
 use crate::flag::FlagPole;
 
 pub use member::{Member, Port, open_store};
-pub use settings::{ListenSettings, Settings};
+pub use settings::{ListenSettings, Observation, Settings};
+pub use slow::SlowLimits;
 
 /// Why the server does not start, or ended by itself.
 #[derive(Debug, thiserror::Error)]

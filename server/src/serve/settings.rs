@@ -7,7 +7,8 @@ use engine::Options;
 use engine::log::LogOptions;
 
 use super::ServeError;
-use crate::config::{AutoCompaction, Config, ListenUrl};
+use super::slow::SlowLimits;
+use crate::config::{AutoCompaction, Config, FeatureGates, ListenUrl, MetricsDetail};
 use crate::http::Access;
 
 /// Everything that a server needs to know.
@@ -39,12 +40,36 @@ pub struct Settings {
     pub progress_interval_ms: u64,
     /// Compaction that the member does by itself.
     pub auto_compaction: AutoCompaction,
+    /// What is told of what goes on.
+    pub observation: Observation,
     /// Settings of the storage.
     pub engine: Options,
     /// Most shards, at least 1; there are never more than cores.
     pub shards_max: usize,
     /// End on SIGTERM and SIGINT.
     pub signals: bool,
+}
+
+/// What is told of what goes on, in metrics and in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Observation {
+    /// Detail of the metrics.
+    pub metrics: MetricsDetail,
+    /// How long requests may take before they are told of.
+    pub slow: SlowLimits,
+    /// Features turned on or off, which are shown.
+    pub feature_gates: FeatureGates,
+}
+
+impl Default for Observation {
+    /// etcd's.
+    fn default() -> Self {
+        Observation {
+            metrics: MetricsDetail::Basic,
+            slow: SlowLimits { apply: Duration::from_millis(100), unary: Duration::from_millis(300) },
+            feature_gates: FeatureGates::default(),
+        }
+    }
 }
 
 /// Where a server listens, and how it speaks there.
@@ -110,6 +135,14 @@ impl Settings {
             quota_bytes,
             progress_interval_ms: u64::try_from(config.watch_progress_notify_interval.as_millis())
                 .unwrap_or(u64::MAX),
+            observation: Observation {
+                metrics: config.metrics,
+                slow: SlowLimits {
+                    apply: config.warning_apply_duration,
+                    unary: config.warning_unary_request_duration,
+                },
+                feature_gates: config.feature_gates,
+            },
             engine: Options {
                 log: LogOptions {
                     segment_bytes: config.log_segment_bytes,

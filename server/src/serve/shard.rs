@@ -77,7 +77,7 @@ pub(super) async fn serve(
         tokio::select! {
             arrival = arrivals.queue.recv() => {
                 let Some(Arrival { socket, surface }) = arrival else { break };
-                let front = Front { parts: Arc::clone(&parts), surface };
+                let front = Front { parts: Arc::clone(&parts), surface, remote: socket.remote() };
                 let connection = connections.clone().serve(socket, front, stopping.clone());
                 let open = Arc::clone(&arrivals.open);
                 served.spawn(async move {

@@ -4,6 +4,8 @@ use std::io;
 
 use tokio::net::{TcpStream, UnixStream};
 
+use super::slow::Remote;
+
 /// See the module's text. It belongs to no runtime.
 #[derive(Debug)]
 pub(super) enum Socket {
@@ -23,5 +25,14 @@ impl Socket {
     /// Takes a Unix stream out of its runtime.
     pub(super) fn unix(stream: UnixStream) -> io::Result<Socket> {
         stream.into_std().map(Socket::Unix)
+    }
+
+    /// Who is at the other end.
+    pub(super) fn remote(&self) -> Remote {
+        match self {
+            // It may have gone already.
+            Socket::Tcp(stream) => stream.peer_addr().map_or(Remote::Unknown, Remote::Tcp),
+            Socket::Unix(_) => Remote::Unix,
+        }
     }
 }

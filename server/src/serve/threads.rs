@@ -8,7 +8,8 @@ use std::time::Duration;
 use engine::Work;
 use raft::{Committer, Store};
 
-use super::{ServeError, clock};
+use super::ServeError;
+use crate::clock;
 use crate::http::metrics::disk::DiskMetrics;
 
 /// Bytes that one step of upkeep may move.

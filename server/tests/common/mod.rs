@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of this module of its own")]
 
+pub mod program;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
@@ -59,6 +61,7 @@ pub fn settings(data_dir: &Path) -> Settings {
         max_request_bytes: 1_572_864,
         quota_bytes: 2 << 30,
         progress_interval_ms: 600_000,
+        observation: server::serve::Observation::default(),
         engine: engine::Options::default(),
         shards_max: 2,
         signals: false,

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, HistogramOpts, Registry, exponential_buckets};
+use prometheus::{Histogram, Registry, exponential_buckets};
 
-use super::register;
+use super::{histogram, register};
 
 /// Histograms that the threads of the log and of upkeep observe.
 #[derive(Debug)]
@@ -22,10 +22,12 @@ impl DiskMetrics {
             wal_fsync: histogram(
                 "etcd_disk_wal_fsync_duration_seconds",
                 "The latency distributions of fsync called by WAL.",
+                buckets(),
             ),
             backend_commit: histogram(
                 "etcd_disk_backend_commit_duration_seconds",
                 "The latency distributions of commit called by backend.",
+                buckets(),
             ),
         };
         register(registry, &metrics.wal_fsync);
@@ -45,7 +47,6 @@ impl DiskMetrics {
 }
 
 /// etcd's buckets: 1 ms to 8.192 s, each twice the one before.
-fn histogram(name: &str, help: &str) -> Histogram {
-    let buckets = exponential_buckets(0.001, 2.0, 14).expect("a positive start and a factor above one");
-    Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets)).expect("a valid name")
+fn buckets() -> Vec<f64> {
+    exponential_buckets(0.001, 2.0, 14).expect("a positive start and a factor above one")
 }

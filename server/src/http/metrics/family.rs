@@ -1,7 +1,7 @@
 //! Families of metrics made on the spot, for what is known elsewhere and only read.
 
 use prometheus::core::Desc;
-use prometheus::proto::{Counter, Gauge, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
 /// Names and helps of the families that a collector gives, each of one value without labels.
 pub(crate) type Table = [(&'static str, MetricType, &'static str)];
@@ -38,4 +38,33 @@ pub(crate) fn families(table: &Table, value: impl Fn(&'static str) -> Option<f64
         families.push(family);
     }
     families
+}
+
+/// A gauge that is 1 for each of `children`, which are values of `labels`.
+pub(crate) fn ones<const N: usize>(
+    name: &str,
+    help: &str,
+    labels: [&str; N],
+    children: impl Iterator<Item = [String; N]>,
+) -> MetricFamily {
+    let child = |values: [String; N]| {
+        let pairs = labels.iter().zip(values).map(|(label, value)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*label).to_owned());
+            pair.set_value(value);
+            pair
+        });
+        let mut gauge = Gauge::default();
+        gauge.set_value(1.0);
+        let mut metric = Metric::default();
+        metric.set_label(pairs.collect());
+        metric.set_gauge(gauge);
+        metric
+    };
+    let mut family = MetricFamily::default();
+    family.set_name(name.to_owned());
+    family.set_help(help.to_owned());
+    family.set_field_type(MetricType::GAUGE);
+    family.set_metric(children.map(child).collect());
+    family
 }

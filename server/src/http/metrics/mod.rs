@@ -19,8 +19,12 @@ pub mod store;
 use std::sync::{Arc, OnceLock};
 
 use prometheus::core::Collector;
-use prometheus::{Encoder as _, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{
+    Encoder as _, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder, exponential_buckets,
+};
 
+use crate::config::MetricsDetail;
 use crate::http::version;
 use clients::ClientMetrics;
 use disk::DiskMetrics;
@@ -46,6 +50,12 @@ pub struct Metrics {
     pub health_checks: IntCounterVec,
     /// The same as 1 or 0: type, name.
     pub health_check: IntGaugeVec,
+    /// Requests that took too long to apply.
+    pub slow_applies: IntCounter,
+    /// Seconds that leases are granted for.
+    pub lease_ttls: Histogram,
+    /// Answers of `/metrics`.
+    scrapes: IntCounter,
 }
 
 /// Bytes of messages to and from clients of all servers of this process.
@@ -76,9 +86,36 @@ impl Metrics {
     /// Metrics of a member whose store is not yet open.
     #[must_use]
     pub fn new() -> Arc<Metrics> {
+        Metrics::with(MetricsDetail::Basic)
+    }
+
+    /// The same in as much detail as `detail`.
+    #[must_use]
+    pub fn with(detail: MetricsDetail) -> Arc<Metrics> {
         let registry = Registry::new();
+        let scrapes = counters(
+            "promhttp_metric_handler_requests_total",
+            "Total number of scrapes by HTTP status code.",
+            &["code"],
+        );
+        register(&registry, &scrapes);
+        // The scrape that reads it is the one that is under way.
+        let scraping =
+            gauge("promhttp_metric_handler_requests_in_flight", "Current number of scrapes being served.");
+        scraping.set(1);
+        register(&registry, &scraping);
         let metrics = Metrics {
-            grpc: GrpcMetrics::new(&registry),
+            grpc: GrpcMetrics::new(&registry, detail),
+            slow_applies: counter(
+                "etcd_server_slow_apply_total",
+                "The total number of slow apply requests (likely overloaded from slow disk).",
+            ),
+            lease_ttls: histogram(
+                "etcd_debugging_lease_ttl_total",
+                "Bucketed histogram of lease TTLs.",
+                exponential_buckets(1.0, 2.0, 24).expect("a positive start and a factor above one"),
+            ),
+            scrapes: scrapes.with_label_values(&["200"]),
             disk: Arc::new(DiskMetrics::new(&registry)),
             health_success: counter(
                 "etcd_server_health_success",
@@ -105,6 +142,8 @@ impl Metrics {
         register(&metrics.registry, &metrics.health_failures);
         register(&metrics.registry, &metrics.health_checks);
         register(&metrics.registry, &metrics.health_check);
+        register(&metrics.registry, &metrics.slow_applies);
+        register(&metrics.registry, &metrics.lease_ttls);
         register(&metrics.registry, &wire_bytes().sent);
         register(&metrics.registry, &wire_bytes().received);
         let running = gauges(
@@ -134,6 +173,15 @@ impl Metrics {
         );
         id.with_label_values(&[format!("{:x}", store.member_id())]).set(1);
         register(&self.registry, &id);
+        let features = gauges(
+            "etcd_server_feature_enabled",
+            "Whether or not a feature is enabled. 1 is enabled, 0 is not.",
+            &["name", "stage"],
+        );
+        for (name, stage, on) in facts.feature_gates.named() {
+            features.with_label_values(&[name, stage]).set(i64::from(on));
+        }
+        register(&self.registry, &features);
         register(&self.registry, &StoreCollector::new(store, facts));
     }
 
@@ -143,6 +191,7 @@ impl Metrics {
         let mut text = Vec::with_capacity(128 * 1024);
         let encoded = TextEncoder::new().encode(&self.registry.gather(), &mut text);
         encoded.expect("families are made here and well-formed; memory takes what is written");
+        self.scrapes.inc();
         text
     }
 }
@@ -150,6 +199,16 @@ impl Metrics {
 /// A counter under a name that is known to be valid.
 pub(crate) fn counter(name: &str, help: &str) -> IntCounter {
     IntCounter::new(name, help).expect("a valid name")
+}
+
+/// A gauge under a name that is known to be valid.
+pub(crate) fn gauge(name: &str, help: &str) -> IntGauge {
+    IntGauge::new(name, help).expect("a valid name")
+}
+
+/// A histogram under a name that is known to be valid.
+pub(crate) fn histogram(name: &str, help: &str, buckets: Vec<f64>) -> Histogram {
+    Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets)).expect("a valid name")
 }
 
 fn counters(name: &str, help: &str, labels: &[&str]) -> IntCounterVec {

@@ -5,7 +5,8 @@ use prometheus::proto::{MetricFamily, MetricType};
 use raft::request::Status;
 use raft::{Metrics, Store};
 
-use super::family::{Table, descriptions, families};
+use super::family::{Table, descriptions, families, ones};
+use crate::config::FeatureGates;
 
 const G: MetricType = MetricType::GAUGE;
 const C: MetricType = MetricType::COUNTER;
@@ -48,11 +49,16 @@ const TABLE: &Table = &[
     ("etcd_debugging_server_lease_expired_total", C, "The total number of expired leases."),
 ];
 
+/// The one with labels.
+const PEERS: (&str, MetricType, &str) = ("etcd_network_known_peers", G, "The current number of known peers.");
+
 /// What the server was told and the store does not say.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// Bytes that keys may use; 0 and below: no quota.
     pub quota_bytes: i64,
+    /// What is turned on and off.
+    pub feature_gates: FeatureGates,
 }
 
 /// Reads the store on every scrape.
@@ -70,7 +76,9 @@ impl Clone for StoreCollector {
 
 impl StoreCollector {
     pub(super) fn new(store: Store, facts: Facts) -> Self {
-        StoreCollector { store, facts, descriptions: descriptions(TABLE) }
+        let mut described = descriptions(TABLE);
+        described.extend(descriptions(&[PEERS]));
+        StoreCollector { store, facts, descriptions: described }
     }
 }
 
@@ -83,7 +91,12 @@ impl Collector for StoreCollector {
         let status = self.store.status();
         let metrics = self.store.metrics();
         let member = self.store.member_id();
-        families(TABLE, |name| value(name, &status, &metrics, member, self.facts))
+        let mut all = families(TABLE, |name| value(name, &status, &metrics, member, self.facts));
+        // As in etcd, a member knows itself.
+        let known = self.store.members().into_iter();
+        let known = known.map(|remote| [format!("{member:x}"), format!("{:x}", remote.id)]);
+        all.push(ones(PEERS.0, PEERS.2, ["Local", "Remote"], known));
+        all
     }
 }
 
@@ -133,7 +146,8 @@ mod tests {
     #[test]
     fn every_family_has_a_value() {
         for (name, _, _) in TABLE {
-            let got = value(name, &Status::default(), &Metrics::default(), 1, Facts { quota_bytes: 0 });
+            let facts = Facts { quota_bytes: 0, feature_gates: FeatureGates::default() };
+            let got = value(name, &Status::default(), &Metrics::default(), 1, facts);
             assert!(got.is_some(), "{name} is in the table and has no value");
         }
     }
