@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{page, served};
+use common::clients::etcdserverpb::maintenance_client::MaintenanceClient;
+use common::{Connection, page, served};
+use server::pb::etcdserverpb::{AlarmRequest, AlarmType, alarm_request::AlarmAction};
 
 #[test]
 fn pages_answer_as_etcds() {
@@ -66,7 +68,10 @@ fn metrics_have_etcds_names() {
         page(running.client, "GET", "/readyz").await;
         let page = page(running.metrics, "GET", "/metrics").await;
         assert_eq!(page.status, 200);
-        assert_eq!(page.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+        assert_eq!(
+            page.headers["content-type"],
+            "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+        );
         for want in [
             "etcd_server_has_leader 1",
             "etcd_server_is_leader 1",
@@ -92,5 +97,57 @@ fn metrics_have_etcds_names() {
             syncs.expect("a count").parse::<u64>().expect("a number") > 0,
             "the start has synced the log"
         );
+    });
+}
+
+#[test]
+fn alarms_show_in_health_and_only_corruption_in_readiness() {
+    served(async |running| {
+        let mut maintenance = MaintenanceClient::new(Connection::new(running.client).await);
+        let mut set = async |alarm: AlarmType, action: AlarmAction| {
+            let request = AlarmRequest { action: action.into(), alarm: alarm.into(), member_id: 0xd2 };
+            maintenance.alarm(request).await.expect("done");
+        };
+        let unhealthy = |alarm| format!("{{\"health\":\"false\",\"reason\":\"ALARM {alarm}\"}}\n");
+        let (no_space, corrupt) = (unhealthy("NOSPACE"), unhealthy("CORRUPT"));
+        let healthy = r#"{"health":"true","reason":""}"#;
+        let not_ready = "[-]data_corruption failed: alarm activated: CORRUPT\n[+]serializable_read ok\n\
+                         [+]linearizable_read ok\n[+]non_learner ok\n\n";
+        let failed = "[-]data_corruption failed: alarm activated: CORRUPT\n\n";
+
+        set(AlarmType::Nospace, AlarmAction::Activate).await;
+        for (path, status, text, why) in [
+            ("/health", 503, no_space.as_str(), "no space"),
+            ("/health?exclude=NOSPACE", 200, healthy, "somebody does not mind"),
+            ("/health?exclude=CORRUPT", 503, &no_space, "but minds this"),
+            ("/health?serializable=true", 503, &no_space, "whatever is read"),
+            ("/livez", 200, "ok\n", "it lives"),
+            ("/readyz", 200, "ok\n", "and serves reads"),
+        ] {
+            let got = page(running.client, "GET", path).await;
+            assert_eq!((got.status, got.text.as_str()), (status, text), "{path}: {why}");
+        }
+        set(AlarmType::Corrupt, AlarmAction::Activate).await;
+        for (path, status, text, why) in [
+            ("/health", 503, no_space.as_str(), "the first of the two"),
+            ("/health?exclude=NOSPACE", 503, &corrupt, "the other"),
+            ("/health?exclude=NOSPACE&exclude=CORRUPT", 200, healthy, "none that matters"),
+            ("/livez", 200, "ok\n", "a new start would not help"),
+            ("/readyz", 503, not_ready, "what failed is told, and what did not"),
+            ("/readyz?verbose", 503, not_ready, "the same"),
+            ("/readyz?exclude=data_corruption", 200, "ok\n", "not asked for"),
+            ("/readyz/data_corruption", 503, failed, "asked for alone"),
+            ("/readyz/data_corruption?exclude=data_corruption", 503, failed, "nothing to exclude it from"),
+            ("/readyz/linearizable_read", 200, "ok\n", "reads are served"),
+        ] {
+            let got = page(running.client, "GET", path).await;
+            assert_eq!((got.status, got.text.as_str()), (status, text), "{path}: {why}");
+        }
+        let text = page(running.metrics, "GET", "/metrics").await.text;
+        let shown = r#"etcd_server_healthcheck{name="data_corruption",type="readyz"} 0"#;
+        assert!(text.lines().any(|line| line == shown), "{shown} is not in\n{text}");
+        set(AlarmType::Nospace, AlarmAction::Deactivate).await;
+        set(AlarmType::Corrupt, AlarmAction::Deactivate).await;
+        assert_eq!(page(running.client, "GET", "/readyz").await.status, 200, "over");
     });
 }

@@ -71,7 +71,7 @@ async fn read(view: &View, serializable: bool) -> Result<(), String> {
     }
 }
 
-/// The parameters of a query: names and values as they stand.
+/// The parameters of a query.
 struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -79,7 +79,7 @@ impl Query {
         let pairs = query.unwrap_or_default();
         let split = |pair: &str| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (name.to_owned(), value.to_owned())
+            (decoded(name), decoded(value))
         };
         Query(pairs.split('&').filter(|pair| !pair.is_empty()).map(split).collect())
     }
@@ -93,8 +93,33 @@ impl Query {
     }
 }
 
+/// A word of a query as it was meant: `%2f` is a slash, `+` a blank. What is no such escape stays.
+fn decoded(word: &str) -> String {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let escaped = || u8::from_str_radix(std::str::from_utf8(after.get(..2)?).ok()?, 16).ok();
+        match (first, escaped()) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            (b'+', _) => {
+                bytes.push(b' ');
+                rest = after;
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 pub(super) async fn health(State(view): State<View>, RawQuery(query): RawQuery, method: Method) -> Response {
     if let Some(refused) = refuse_method(&method) {
+        tracing::warn!("status-code" = METHOD_NOT_ALLOWED, "/health error");
         return refused;
     }
     let query = Query::new(query);
@@ -110,7 +135,7 @@ pub(super) async fn health(State(view): State<View>, RawQuery(query): RawQuery, 
             view.metrics.health_failures.inc();
             let reason = serde_json::to_string(&reason).expect("a string");
             let text = format!(r#"{{"health":"false","reason":{reason}}}"#);
-            tracing::warn!(output = %text, "/health error");
+            tracing::warn!(output = text, "status-code" = UNAVAILABLE, "/health error");
             error(StatusCode::SERVICE_UNAVAILABLE, &text)
         }
     }
@@ -123,14 +148,21 @@ async fn unhealthy(view: &View, query: &Query, serializable: bool) -> Option<Str
             AlarmKind::Corrupt => "CORRUPT",
         };
         if !query.has("exclude", name) {
+            tracing::warn!(alarm = name, "serving /health false due to an alarm");
             return Some(format!("ALARM {name}"));
         }
     }
     if !serializable && view.store.status().leader == 0 {
+        tracing::warn!("serving /health false; no leader");
         return Some("RAFT NO LEADER".to_owned());
     }
-    read(view, serializable).await.err().map(|error| format!("RANGE ERROR:{error}"))
+    let error = read(view, serializable).await.err()?;
+    tracing::warn!(error, "serving /health false; Range fails");
+    Some(format!("RANGE ERROR:{error}"))
 }
+
+const METHOD_NOT_ALLOWED: u16 = 405;
+const UNAVAILABLE: u16 = 503;
 
 pub(super) async fn livez(State(view): State<View>, RawQuery(query): RawQuery, method: Method) -> Response {
     checks(&view, "livez", LIVEZ, query, &method).await
@@ -168,7 +200,10 @@ async fn one_check(
 ) -> Response {
     match all.iter().find(|check| check.name() == name) {
         // Nothing can be excluded where one is asked for.
-        Some(check) => run(view, kind, &[*check], &Query::new(query), method).await,
+        Some(check) => {
+            let asked = Asked { kind, path: &format!("/{kind}/{name}"), query: &Query::new(query) };
+            run(view, &asked, &[*check], method).await
+        }
         None => not_found_page(),
     }
 }
@@ -177,11 +212,26 @@ async fn checks(view: &View, kind: &str, all: &[Check], query: Option<String>, m
     let query = Query::new(query);
     let wanted: Vec<Check> =
         all.iter().copied().filter(|check| !query.has("exclude", check.name())).collect();
-    run(view, kind, &wanted, &query, method).await
+    let is_missing = |name: &&str| !name.is_empty() && all.iter().all(|check| check.name() != *name);
+    let missing: Vec<String> =
+        query.all("exclude").filter(is_missing).map(|name| format!("{name:?}")).collect();
+    if !missing.is_empty() {
+        tracing::warn!("missing-health-checks" = missing.join(","), "some health checks cannot be excluded");
+    }
+    run(view, &Asked { kind, path: &format!("/{kind}"), query: &query }, &wanted, method).await
 }
 
-async fn run(view: &View, kind: &str, wanted: &[Check], query: &Query, method: &Method) -> Response {
+/// What was asked for: the kind of checks, the path as etcd logs it, and how.
+struct Asked<'a> {
+    kind: &'a str,
+    path: &'a str,
+    query: &'a Query,
+}
+
+async fn run(view: &View, asked: &Asked<'_>, wanted: &[Check], method: &Method) -> Response {
+    let Asked { kind, path, query } = *asked;
     if let Some(refused) = refuse_method(method) {
+        tracing::warn!(path, "status-code" = METHOD_NOT_ALLOWED, "Health request error");
         return refused;
     }
     let mut report = String::new();
@@ -203,7 +253,7 @@ async fn run(view: &View, kind: &str, wanted: &[Check], query: &Query, method: &
         view.metrics.health_check.with_label_values(&[kind, name]).set(i64::from(status == "success"));
     }
     if !well {
-        tracing::warn!(path = kind, reason = %report, "Health check error");
+        tracing::error!(path, reason = report, "status-code" = UNAVAILABLE, "Health check error");
         return error(StatusCode::SERVICE_UNAVAILABLE, &report);
     }
     if query.all("verbose").next().is_none() {
@@ -224,5 +274,19 @@ mod tests {
         assert!(query.has("exclude", "b"), "a name may come twice");
         assert!(!query.has("exclude", "c"));
         assert!(Query::new(None).0.is_empty());
+    }
+
+    #[test]
+    fn words_are_decoded_as_go_decodes_them() {
+        for (word, want, why) in [
+            ("ver%62ose", "verbose", "an escape"),
+            ("NO%53PACE", "NOSPACE", "in capitals"),
+            ("a+b", "a b", "a blank"),
+            ("%2", "%2", "cut off"),
+            ("%zz%", "%zz%", "no digits"),
+            ("%2fé", "/é", "beside what needs none"),
+        ] {
+            assert_eq!(decoded(word), want, "{word}: {why}");
+        }
     }
 }

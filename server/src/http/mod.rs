@@ -71,7 +71,7 @@ fn router(view: View) -> Router {
 }
 
 async fn metrics_text(axum::extract::State(view): axum::extract::State<View>) -> Response {
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
     ([(header::CONTENT_TYPE, kind)], view.metrics.text()).into_response()
 }
 
