@@ -8,11 +8,13 @@
 //! 4. [`table`]: memtable, blocks, tables, merging: the sorted index.
 //! 5. [`mvcc`]: reads at a revision, counts, history, etcd's compaction rule.
 //! 6. [`Engine`]: opens all of it, applies batches, flushes, merges, hands segments back.
+//! 7. [`check`]: whether a store that nobody uses is whole, and what is in it.
 //!
 //! WHAT IT DOES NOT KNOW: raft, etcd's API, clocks, threads. It is synchronous; whoever owns it calls its
 //! steps ([`log::Log::commit_step`], [`Engine::maintain_step`]) from threads or from simulated tasks.
 
 pub mod batch;
+pub mod check;
 pub mod disk;
 mod engine;
 mod error;

@@ -1,5 +1,8 @@
-//! The program: reads its configuration, sets up logging, serves until it is told to end.
+//! The program: reads its configuration, sets up logging, serves until it is told to end; or runs a command.
 
+mod commands;
+
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use server::config::{self, Invocation};
@@ -10,7 +13,11 @@ use server::config::{self, Invocation};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let config = match config::load(std::env::args_os().skip(1), std::env::vars_os()) {
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(code) = commands::run(&args) {
+        return code;
+    }
+    let config = match config::load(args.into_iter(), std::env::vars_os()) {
         Ok(Invocation::Serve(config)) => config,
         Ok(Invocation::Version(text) | Invocation::Help(text)) => {
             print!("{text}");

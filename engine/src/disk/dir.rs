@@ -1,6 +1,6 @@
 //! Real files in one directory of the operating system, locked against a second process.
 
-use super::{Disk, File};
+use super::{Disk, File, direct};
 use crate::error::Error;
 use std::fs::{OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
@@ -20,8 +20,11 @@ pub struct DirDisk {
     path: PathBuf,
     /// The directory itself, for syncing names.
     directory: std::fs::File,
-    /// Holds the exclusive lock as long as this value lives; the system drops it with the process.
-    _lock: std::fs::File,
+    /// Holds the exclusive lock as long as this value lives; the system drops it with the process. `None` if
+    /// nothing is written here, and there is no such file.
+    _lock: Option<std::fs::File>,
+    /// Whether files are opened for reading alone.
+    read_only: bool,
 }
 
 impl DirDisk {
@@ -45,30 +48,66 @@ impl DirDisk {
             .truncate(false)
             .open(path.join(LOCK))
             .map_err(|error| refused("cannot write to data directory", &error))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(DirDisk { path: path.to_owned(), directory, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(Error::Refused(format!(
-                "data directory is in use by another process: {}",
-                path.display()
-            ))),
-            Err(TryLockError::Error(error)) => Err(refused("cannot lock data directory", &error)),
-        }
+        take_lock(&lock, path)?;
+        Ok(DirDisk { path: path.to_owned(), directory, _lock: Some(lock), read_only: false })
     }
 
-    fn options() -> OpenOptions {
+    /// Takes the directory at `path` for reading alone: nothing is written, not even a lock file made; also
+    /// good for a directory that cannot be written. Keeps others out as long as it lives, if there is a lock
+    /// file.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] naming the directory if it is not there, or is in use by another process.
+    pub fn open_read_only(path: &Path) -> Result<Self, Error> {
+        let refused = |what: &str, why: &dyn std::fmt::Display| {
+            Error::Refused(format!("{what} {}: {why}", path.display()))
+        };
+        let open = |path: &Path| OpenOptions::new().read(true).open(path);
+        let directory = open(path).map_err(|error| refused("cannot open data directory", &error))?;
+        if !directory.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+            return Err(refused("cannot open data directory", &"it is no directory"));
+        }
+        let lock = match open(&path.join(LOCK)) {
+            Ok(lock) => {
+                take_lock(&lock, path)?;
+                Some(lock)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(refused("cannot lock data directory", &error)),
+        };
+        Ok(DirDisk { path: path.to_owned(), directory, _lock: lock, read_only: true })
+    }
+
+    fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        options.read(true).write(!self.read_only);
         options
+    }
+}
+
+fn take_lock(lock: &std::fs::File, path: &Path) -> Result<(), Error> {
+    match lock.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::Refused(format!("data directory is in use by another process: {}", path.display())))
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(Error::Refused(format!("cannot lock data directory {}: {error}", path.display())))
+        }
     }
 }
 
 impl Disk for DirDisk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(DirFile(Self::options().create_new(true).open(self.path.join(name))?)))
+        Ok(Arc::new(DirFile(self.options().create_new(true).open(self.path.join(name))?)))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(DirFile(Self::options().open(self.path.join(name))?)))
+        Ok(Arc::new(DirFile(self.options().open(self.path.join(name))?)))
+    }
+
+    fn open_uncached(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        direct::open(&self.path.join(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -178,6 +217,7 @@ mod tests {
         assert!(busy.contains("in use by another process"), "{busy}");
         drop(first);
         DirDisk::open(directory.path()).expect("the lock goes with its holder");
+        DirDisk::open_read_only(Path::new("/proc/self/mem")).expect_err("no directory");
         for (path, why) in [
             (directory.path().join("absent"), "not there"),
             (PathBuf::from("/proc/self"), "no file can be created in it, not even by root"),
@@ -185,6 +225,34 @@ mod tests {
             let error = DirDisk::open(&path).expect_err(why);
             assert!(matches!(error, Error::Refused(_)), "{why}: {error:?}");
             assert!(error.to_string().contains(path.to_str().unwrap()), "{why}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_directory_taken_for_reading_is_left_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let reader = DirDisk::open_read_only(directory.path()).unwrap();
+        assert!(!directory.path().join(LOCK).exists());
+        reader.create("a").unwrap_err();
+        let writer = DirDisk::open(directory.path()).unwrap();
+        let file = writer.create("a").unwrap();
+        let bytes: Vec<u8> = (0..20_000u32).map(|n| (n / 7) as u8).collect();
+        file.write_at(0, &[IoSlice::new(&bytes)]).unwrap();
+        let busy = DirDisk::open_read_only(directory.path()).unwrap_err().to_string();
+        assert!(busy.contains("in use by another process"), "{busy}");
+        drop(writer);
+        let reader = DirDisk::open_read_only(directory.path()).unwrap();
+        DirDisk::open(directory.path()).unwrap_err();
+        for file in [reader.open("a").unwrap(), reader.open_uncached("a").unwrap()] {
+            for (offset, len) in [(0, 20_000), (0, 1), (19_999, 1), (4096, 4096), (4095, 4098), (7, 0)] {
+                let mut back = vec![0; len];
+                file.read_at(offset as u64, &mut back).unwrap();
+                assert_eq!(back, bytes[offset..offset + len], "{len} bytes at {offset}");
+            }
+            let past = file.read_at(19_990, &mut [0; 11]).unwrap_err();
+            assert_eq!(past.kind(), io::ErrorKind::UnexpectedEof);
+            assert_eq!(file.len().unwrap(), 20_000);
+            file.write_at(0, &[IoSlice::new(b"x")]).unwrap_err();
         }
     }
 }

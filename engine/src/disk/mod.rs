@@ -15,6 +15,7 @@
 //! and a `read_at` sees every `write_at` that returned before it.
 
 mod dir;
+mod direct;
 mod memory;
 
 use std::io::{self, IoSlice};
@@ -36,6 +37,15 @@ pub trait Disk: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// `NotFound` if there is none of that name; whatever the system reports.
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
+
+    /// Opens an existing file for reading past the system's cache, as far as the system can: what is read
+    /// comes from the medium, and what others read stays cached. Read by few, in large parts.
+    ///
+    /// # Errors
+    /// As [`Disk::open`].
+    fn open_uncached(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.open(name)
+    }
 
     /// Renames a file, replacing what `to` named; durable only after [`Disk::sync_dir`].
     ///

@@ -2,9 +2,9 @@
 
 mod concurrent;
 mod images;
-mod model;
+pub(crate) mod model;
 mod order;
 mod reclaim;
 mod refusals;
 mod story;
-mod world;
+pub(crate) mod world;

@@ -68,6 +68,11 @@ impl LogCheckpoint {
         self.segments.iter().map(|segment| segment.uid)
     }
 
+    /// The last frame of the segment `uid`; 0 if it was not full.
+    pub(super) fn last_seq(&self, uid: u32) -> u64 {
+        self.segments.iter().find(|segment| segment.uid == uid).map_or(0, |segment| segment.last_seq)
+    }
+
     /// The bytes that [`LogCheckpoint::decode`] reads.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

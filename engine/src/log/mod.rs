@@ -7,7 +7,7 @@
 //! 2. `frame`, `segment`, `pool`: a group commit, a file in use, files waiting for use.
 //! 3. `index`, `tail`, `state`: what is where, and what is still in memory.
 //! 4. `commit`, `prepare`: writing; `read`, `window`: reading; `survey`, `scan`, `recover`: opening.
-//! 5. `witness`: how far the log is known to reach, told by a file of its own.
+//! 5. `witness`: how far the log is known to reach, told by a file of its own. `verify`: reading all of it.
 //!
 //! HOW A RECORD TRAVELS. [`Log::append`] lays it out at its final place, in memory; it can be read at once.
 //! [`Log::commit_step`] writes and syncs the oldest frame while the next one fills; no lock that appending or
@@ -46,6 +46,7 @@ mod survey;
 mod tail;
 #[cfg(test)]
 mod tests;
+pub(crate) mod verify;
 mod window;
 mod witness;
 
@@ -59,6 +60,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use checkpoint::LogCheckpoint;
 pub use segment::{SegmentInfo, SegmentPin};
+pub use verify::{LogContent, SegmentContent};
 pub use witness::LOG_END;
 
 /// Number of a raft group on this node.

@@ -10,7 +10,7 @@
 use super::checkpoint::{Cut, LogCheckpoint};
 use super::footer::{self, FooterGroup};
 use super::format::{FRAME_HEADER, HEADER_PAGE, SEAL_AT, Seal, SegmentHeader};
-use super::index::{Place, Summary};
+use super::index::{Index, Place, Summary};
 use super::pool::{Pool, PoolFile};
 use super::prepare::{Preparation, write_mark};
 use super::scan::{self, Scanned};
@@ -28,30 +28,64 @@ use std::io::IoSlice;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
+/// What a start finds.
+pub(super) struct Judged {
+    found: witness::Found,
+    /// Segments whose first write was torn.
+    torn: Vec<PoolFile>,
+    pub(super) free: Vec<PoolFile>,
+    pub(super) next_uid: u32,
+    pool: Arc<Pool>,
+    replay: Replay,
+}
+
+impl Judged {
+    /// The frame up to which `LOG-END` knows all to be durable.
+    pub(super) fn noted_seq(&self) -> u64 {
+        self.found.facts.durable_seq
+    }
+
+    /// The live segments and the index of what is in them.
+    pub(super) fn segments(&self) -> (&Segments, &Index) {
+        (&self.replay.segments, &self.replay.state.index)
+    }
+}
+
+/// Reads everything and judges it; changes nothing.
+pub(super) fn judge(
+    disk: &dyn Disk,
+    options: &LogOptions,
+    checkpoint: Option<&LogCheckpoint>,
+) -> Result<Judged> {
+    let Some(found) = witness::read(disk)? else {
+        let reason = "is not there, or holds no whole record";
+        return Err(Error::Corrupt { file: LOG_END.to_owned(), offset: 0, reason });
+    };
+    let Survey { live, torn, free, torn_first_seq, next_uid, next_slot } =
+        Survey::new(disk, checkpoint, &found.facts)?;
+    let pool = Arc::new(Pool::new(u64::from(options.segment_bytes), next_slot));
+    let state = State::new(options.clone(), pool.clone());
+    let mut replay = Replay::new(state, checkpoint, found.facts.clone());
+    replay.segments(live, torn.first().zip(torn_first_seq))?;
+    Ok(Judged { found, torn, free, next_uid, pool, replay })
+}
+
 pub(super) fn open(
     disk: Arc<dyn Disk>,
     options: LogOptions,
     checkpoint: Option<&LogCheckpoint>,
 ) -> Result<Log> {
-    let Some(found) = witness::read(disk.as_ref())? else {
-        let reason = "is not there, or holds no whole record";
-        return Err(Error::Corrupt { file: LOG_END.to_owned(), offset: 0, reason });
-    };
-    let survey = Survey::new(disk.as_ref(), checkpoint, &found.facts)?;
-    let pool = Arc::new(Pool::new(u64::from(options.segment_bytes), survey.next_slot));
-    let state = State::new(options.clone(), pool.clone());
-    let mut replay = Replay::new(state, checkpoint, found.facts.clone());
-    replay.segments(survey.live, survey.torn.first().zip(survey.torn_first_seq))?;
-
+    let judged = judge(disk.as_ref(), &options, checkpoint)?;
+    let Judged { found, torn, free, next_uid, pool, replay } = judged;
     if let Some(end) = &replay.end {
         end.make_durable(replay.known_durable.max(found.facts.durable_seq))?;
     }
-    for place in &survey.torn {
+    for place in &torn {
         erase(place)?;
     }
     disk.sync_dir().map_err(|error| Error::io("data directory", &error))?;
-    let state = replay.finish(survey.next_uid);
-    for mut place in survey.torn.into_iter().chain(survey.free) {
+    let state = replay.finish(next_uid);
+    for mut place in torn.into_iter().chain(free) {
         place.name_durable = true;
         pool.put(place);
     }
@@ -72,9 +106,9 @@ pub(super) fn open(
 }
 
 /// The index as it grows from segment to segment.
-struct Replay<'a> {
+struct Replay {
     state: State,
-    checkpoint: Option<&'a LogCheckpoint>,
+    checkpoint: Option<LogCheckpoint>,
     /// Highest frame that the checkpoint knows.
     known_durable: u64,
     /// What `LOG-END` knows.
@@ -94,8 +128,8 @@ struct LogEnd {
     summary: Summary,
 }
 
-impl<'a> Replay<'a> {
-    fn new(mut state: State, checkpoint: Option<&'a LogCheckpoint>, facts: Facts) -> Self {
+impl Replay {
+    fn new(mut state: State, checkpoint: Option<&LogCheckpoint>, facts: Facts) -> Self {
         let mut votes = BTreeMap::new();
         let mut cuts = Vec::new();
         if let Some(checkpoint) = checkpoint {
@@ -108,7 +142,8 @@ impl<'a> Replay<'a> {
         }
         let known_durable = checkpoint.map_or(0, |checkpoint| checkpoint.durable_seq);
         state.durable.seq = known_durable;
-        Replay { state, checkpoint, known_durable, facts, cuts, votes, segments: Segments::new(), end: None }
+        let (checkpoint, segments) = (checkpoint.cloned(), Segments::new());
+        Replay { state, checkpoint, known_durable, facts, cuts, votes, segments, end: None }
     }
 
     /// Replays all segments, oldest first. `torn` is one behind them whose first write was torn, and the
@@ -164,11 +199,11 @@ impl<'a> Replay<'a> {
 
     /// The last frame that the checkpoint says was in the segment `uid`; 0 if it does not know.
     fn known_last_seq(&self, uid: u32) -> u64 {
-        let Some(checkpoint) = self.checkpoint else { return 0 };
+        let Some(checkpoint) = &self.checkpoint else { return 0 };
         if uid + 1 == checkpoint.next_uid {
             return checkpoint.durable_seq;
         }
-        checkpoint.segments.iter().find(|segment| segment.uid == uid).map_or(0, |segment| segment.last_seq)
+        checkpoint.last_seq(uid)
     }
 
     /// Takes in a footer; returns the segment's last seq.
@@ -289,7 +324,7 @@ impl LogEnd {
 type Footer = (u64, u64, Vec<FooterGroup>);
 
 /// The footer, if the segment's first page leads to a whole one.
-fn read_footer(place: &PoolFile, page: &[u8], header: &SegmentHeader) -> Result<Option<Footer>> {
+pub(super) fn read_footer(place: &PoolFile, page: &[u8], header: &SegmentHeader) -> Result<Option<Footer>> {
     let seal = page.get(SEAL_AT as usize..).and_then(Seal::decode);
     let Some(seal) = seal.filter(|it| (it.uid, it.incarnation) == (header.uid, header.incarnation)) else {
         return Ok(None);

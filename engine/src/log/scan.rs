@@ -31,12 +31,22 @@ pub(super) struct Scanned {
 pub(super) fn frames(
     place: &PoolFile,
     header: &SegmentHeader,
+    visit: impl FnMut(u64, &FramedRecord<'_>),
+) -> Result<Scanned> {
+    frames_from(place, header, (HEADER_PAGE, header.first_seq), u64::MAX, visit)
+}
+
+/// As [`frames`], from the frame that should stand at `from`; stops as well once it is at or behind `limit`.
+pub(super) fn frames_from(
+    place: &PoolFile,
+    header: &SegmentHeader,
+    (from, seq): (u64, u64),
+    limit: u64,
     mut visit: impl FnMut(u64, &FramedRecord<'_>),
 ) -> Result<Scanned> {
     let mut window = window(place);
-    let mut scanned =
-        Scanned { end: HEADER_PAGE, next_seq: header.first_seq, last: None, marked: false, footer: false };
-    loop {
+    let mut scanned = Scanned { end: from, next_seq: seq, last: None, marked: false, footer: false };
+    while scanned.end < limit {
         let at = scanned.end;
         let bytes = read(place, &mut window, at, FRAME_HEADER)?;
         let found = bytes.and_then(FrameHeader::decode);
@@ -97,12 +107,17 @@ pub(super) fn footer(
 ///
 /// Frames may stand anywhere, as the length of the bad one is not known; bytes in a body that look like
 /// frames of this segment are older than `seq`, so they prove nothing.
-pub(super) fn proves_durable(
+pub(super) fn proves_durable(place: &PoolFile, identity: (u32, u64), from: u64, seq: u64) -> Result<bool> {
+    Ok(find(place, identity, from, |frame| frame.synced_seq >= seq)?.is_some())
+}
+
+/// The first header of a frame at or after `from`, in this use of the segment, that is `wanted`.
+pub(super) fn find(
     place: &PoolFile,
     (uid, incarnation): (u32, u64),
     from: u64,
-    seq: u64,
-) -> Result<bool> {
+    wanted: impl Fn(&FrameHeader) -> bool,
+) -> Result<Option<FrameHeader>> {
     let mut window = window(place);
     let mut at = align_frame(from);
     while at + FRAME_HEADER as u64 <= place.len {
@@ -114,13 +129,13 @@ pub(super) fn proves_durable(
             }
             let offset = at + (number * FRAME_HEADER) as u64;
             let frame = FrameHeader::decode(header).filter(|frame| frame.belongs(uid, incarnation, offset));
-            if frame.is_some_and(|frame| frame.synced_seq >= seq) {
-                return Ok(true);
+            if let Some(frame) = frame.filter(&wanted) {
+                return Ok(Some(frame));
             }
         }
         at += len;
     }
-    Ok(false)
+    Ok(None)
 }
 
 fn window(place: &PoolFile) -> Window<'_> {

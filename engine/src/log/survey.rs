@@ -168,6 +168,31 @@ fn candidates(disk: &dyn Disk) -> Result<Vec<Candidate>> {
     Ok(files)
 }
 
+/// All files that may be live segments and have a whole header, oldest first; for who looks at all of them,
+/// whatever is wrong with some; and the other files.
+pub(super) fn segments(
+    disk: &dyn Disk,
+    checkpoint: Option<&LogCheckpoint>,
+) -> Result<(Vec<FoundSegment>, Vec<PoolFile>)> {
+    let listed = |header: &SegmentHeader| match checkpoint {
+        None => true,
+        Some(checkpoint) => {
+            let same = |(uid, incarnation)| (uid, incarnation) == (header.uid, header.incarnation);
+            header.uid >= checkpoint.next_uid
+                || checkpoint.segments.iter().any(|it| same((it.uid, it.incarnation)))
+        }
+    };
+    let (mut live, mut others) = (Vec::new(), Vec::new());
+    for Candidate { place, page, header, .. } in candidates(disk)? {
+        match header.filter(listed) {
+            Some(header) => live.push(FoundSegment { place, page, header }),
+            None => others.push(place),
+        }
+    }
+    live.sort_by_key(|found| found.header.uid);
+    Ok((live, others))
+}
+
 /// Takes the segments out of `files` that the checkpoint lists.
 fn listed(files: &mut Vec<Candidate>, checkpoint: Option<&LogCheckpoint>) -> Result<Vec<FoundSegment>> {
     let mut live = Vec::new();

@@ -6,7 +6,7 @@
 //! 3. `fields`, `block`, `filter`, `index`, `footer`: the parts of a table, as bytes.
 //! 4. `writer`, `reader`: a table as a file, written once, read by block.
 //! 5. `walker`, `versions`, `visible`: walking a source: every version, or one per key at a revision.
-//! 6. `merging`, `choice`: several runs become one, and which.
+//! 6. `merging`, `choice`: several runs become one, and which. `verify`: reading all of a table.
 //!
 //! WHAT IT DOES NOT KNOW: the log (a pointer is five numbers here), the manifest, what a compaction
 //! revision means (the rule comes from [`crate::mvcc`]).
@@ -31,6 +31,7 @@ pub(crate) mod memtable;
 pub(crate) mod merging;
 mod range;
 pub(crate) mod reader;
+pub(crate) mod verify;
 pub(crate) mod versions;
 pub(crate) mod visible;
 pub(crate) mod walker;

@@ -11,8 +11,8 @@ use quick_cache::Weighter;
 use super::block::{Block, Interval};
 use super::filter::{Filter, hash};
 use super::footer::{FORMAT, Footer, HEADER_LEN, Section, TRAILER_LEN, decode_header, decode_trailer};
-use super::index::{BlockIndex, Revisions, Sums};
-use super::walker::Walker;
+use super::index::BlockIndex;
+use super::verify::Verification;
 use super::writer::{TableRecord, file_name};
 use super::{KeyRange, Version};
 use crate::disk::{Disk, File};
@@ -264,43 +264,10 @@ impl Table {
     /// # Errors
     /// [`Error::Corrupt`] at the first block that does not, [`Error::Io`] if one cannot be read.
     pub(crate) fn verify(self: &Arc<Self>) -> Result<()> {
-        let header = read(&*self.file, &self.name, 0, HEADER_LEN)?;
-        decode_header(&header).map_err(|reason| Error::Corrupt {
-            file: self.name.clone(),
-            offset: 0,
-            reason,
-        })?;
-        let mut all = Sums::default();
-        for space in [Space::Kv, Space::Lease] {
-            let mut walker = Walker::uncached(Arc::clone(self), space);
-            let mut going = walker.first()?;
-            let (mut at, mut revisions) = (walker.block_at(), Revisions::NONE);
-            while going {
-                if walker.block_at() != at {
-                    (at, revisions) = (walker.block_at(), Revisions::NONE);
-                }
-                for position in 0..walker.interval().len() {
-                    let (_, version) = walker.interval().entry(position);
-                    all.add(version);
-                    revisions.add(version);
-                }
-                let entry = &self.index.blocks[at];
-                if all.versions == entry.totals.versions
-                    && (all != entry.totals || revisions != entry.revisions)
-                {
-                    return Err(self.corrupt(at, "sums of a block are not the index's"));
-                }
-                going = walker.next()?;
-            }
-        }
-        if all == self.footer.sums {
-            return Ok(());
-        }
-        Err(Error::Corrupt {
-            file: self.name.clone(),
-            offset: 0,
-            reason: "versions are not those of the footer",
-        })
+        let mut verification = Verification::new(Arc::clone(self));
+        let mut found = Vec::new();
+        while !verification.step(u64::MAX, &mut found)? {}
+        found.into_iter().next().map_or(Ok(()), Err)
     }
 }
 

@@ -61,11 +61,6 @@ impl Walker {
         &self.interval
     }
 
-    /// Goes to the first interval; `false` if the space is empty.
-    pub(crate) fn first(&mut self) -> Result<bool> {
-        self.go_to_block(self.blocks.start)
-    }
-
     /// Goes to the last interval; `false` if the space is empty.
     pub(crate) fn last(&mut self) -> Result<bool> {
         let Some(at) = self.blocks.end.checked_sub(1).filter(|at| *at >= self.blocks.start) else {

@@ -13,6 +13,7 @@ pub(crate) const USAGE: &str = "\
 Usage: keelson [flags]
 
   keelson --name NAME --data-dir DIR   start a member
+  keelson check DIR, inspect DIR       is a data directory whole, what is in it
   keelson --help                       list all flags
   keelson --version                    print the version";
 
@@ -33,6 +34,7 @@ pub(crate) fn version() -> String {
 
 const INTRODUCTION: &str = "\
 Start a member:  keelson --name NAME --data-dir /var/lib/keelson
+Look at the data directory of one that does not run:  keelson check DIR, keelson inspect DIR
 
 It then serves etcd's API on http://localhost:2379, for this machine alone. Flags are those of etcd; -name x, --name x
 and --name=x are the same, a switch takes its value after = only. The variable ETCD_DATA_DIR stands for --data-dir, and

@@ -9,42 +9,42 @@ use crate::{Direction, KeyRange};
 
 /// A version with its value's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Plain {
-    pub(super) key: Bytes,
-    pub(super) revision: Revision,
-    pub(super) create: i64,
-    pub(super) version: i64,
-    pub(super) lease: i64,
-    pub(super) value: Option<Bytes>,
+pub(crate) struct Plain {
+    pub(crate) key: Bytes,
+    pub(crate) revision: Revision,
+    pub(crate) create: i64,
+    pub(crate) version: i64,
+    pub(crate) lease: i64,
+    pub(crate) value: Option<Bytes>,
 }
 
 /// Every version ever written, oldest first for each key.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Model {
-    pub(super) versions: BTreeMap<(Space, Bytes), Vec<Plain>>,
-    pub(super) revision: i64,
-    pub(super) compacted: i64,
+pub(crate) struct Model {
+    pub(crate) versions: BTreeMap<(Space, Bytes), Vec<Plain>>,
+    pub(crate) revision: i64,
+    pub(crate) compacted: i64,
 }
 
 impl Model {
-    pub(super) fn latest(&self, space: Space, key: &[u8]) -> Option<&Plain> {
+    pub(crate) fn latest(&self, space: Space, key: &[u8]) -> Option<&Plain> {
         let newest = self.versions.get(&(space, Bytes::copy_from_slice(key)))?.last()?;
         newest.value.as_ref().map(|_| newest)
     }
 
-    pub(super) fn push(&mut self, space: Space, plain: Plain) {
+    pub(crate) fn push(&mut self, space: Space, plain: Plain) {
         self.versions.entry((space, plain.key.clone())).or_default().push(plain);
     }
 
     /// Forgets what came after `revision`.
-    pub(super) fn cut(&mut self, revision: i64, compacted: i64) {
+    pub(crate) fn cut(&mut self, revision: i64, compacted: i64) {
         (self.revision, self.compacted) = (revision, compacted);
         for versions in self.versions.values_mut() {
             versions.retain(|version| version.revision.main <= revision);
         }
     }
 
-    pub(super) fn scan(&self, space: Space, range: &KeyRange, main: i64, direction: Direction) -> Vec<Plain> {
+    pub(crate) fn scan(&self, space: Space, range: &KeyRange, main: i64, direction: Direction) -> Vec<Plain> {
         let mut found: Vec<Plain> = self
             .in_range(space, range)
             .filter_map(|versions| versions.iter().rev().find(|version| version.revision.main <= main))
@@ -57,7 +57,7 @@ impl Model {
         found
     }
 
-    pub(super) fn history(&self, space: Space, range: &KeyRange, from: i64, to: i64) -> Vec<Plain> {
+    pub(crate) fn history(&self, space: Space, range: &KeyRange, from: i64, to: i64) -> Vec<Plain> {
         let mut found = Vec::new();
         for versions in self.in_range(space, range) {
             let newest_compacted =

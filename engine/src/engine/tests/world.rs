@@ -18,24 +18,24 @@ use crate::{Direction, KeyMeta, KeyRange, Write};
 const GROUP: u32 = 4;
 
 /// One change of a transaction: the key's number, and the length of its value; `None` deletes.
-pub(super) type Wish = (u16, Option<usize>);
+pub(crate) type Wish = (u16, Option<usize>);
 
-pub(super) struct World {
-    pub(super) disk: MemoryDisk,
-    pub(super) engine: Engine,
-    pub(super) model: Model,
+pub(crate) struct World {
+    pub(crate) disk: MemoryDisk,
+    pub(crate) engine: Engine,
+    pub(crate) model: Model,
     options: Options,
     /// Revision and compaction revision after each entry, by its index.
-    pub(super) states: Vec<(i64, i64)>,
+    pub(crate) states: Vec<(i64, i64)>,
     /// Ticket of the last entry appended.
     last_ticket: u64,
     /// Index of the last applied entry.
-    pub(super) index: u64,
+    pub(crate) index: u64,
     /// Boundary of the last flush that was reported.
-    pub(super) flushed: u64,
+    pub(crate) flushed: u64,
 }
 
-pub(super) fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         log: LogOptions { segment_bytes: 64 << 10, tail_bytes: 16 << 10, ..LogOptions::default() },
         memtable_bytes_max: 64 << 10,
@@ -45,7 +45,7 @@ pub(super) fn options() -> Options {
 }
 
 /// Keys of very different lengths: the long ones fill a block with a dozen of them.
-pub(super) fn key(number: u16) -> Bytes {
+pub(crate) fn key(number: u16) -> Bytes {
     let mut key = BytesMut::new();
     key.put_u16(number / 2);
     if number.is_multiple_of(2) {
@@ -59,13 +59,13 @@ fn lease_key(lease: i64, key: &[u8]) -> Bytes {
 }
 
 impl World {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let disk = MemoryDisk::new();
         World::on(disk.clone(), Arc::new(disk), options())
     }
 
     /// A new store on `disk`, which it reaches through `seam`.
-    pub(super) fn on(disk: MemoryDisk, seam: Arc<dyn Disk>, options: Options) -> Self {
+    pub(crate) fn on(disk: MemoryDisk, seam: Arc<dyn Disk>, options: Options) -> Self {
         let Opened { engine, state, applied } = Engine::open(seam, options.clone()).unwrap();
         assert_eq!((state, applied), (None, Applied::default()));
         let model = Model::default();
@@ -74,7 +74,7 @@ impl World {
 
     /// What a start finds on `disk`, which a power cut left of this store: of its entries all up to `acked`, and
     /// perhaps some that follow.
-    pub(super) fn recovered(&self, disk: MemoryDisk, acked: u64) -> World {
+    pub(crate) fn recovered(&self, disk: MemoryDisk, acked: u64) -> World {
         let opened = Engine::open(Arc::new(disk.clone()), self.options.clone());
         let Opened { engine, applied, .. } = opened.unwrap_or_else(|error| panic!("no start: {error}"));
         let flushed = applied.groups.get(&GROUP).copied().unwrap_or(0);
@@ -99,14 +99,14 @@ impl World {
     }
 
     /// Appends, commits and applies one entry of transactions. Returns whether it changed anything.
-    pub(super) fn batch(&mut self, txns: &[Vec<Wish>]) -> bool {
+    pub(crate) fn batch(&mut self, txns: &[Vec<Wish>]) -> bool {
         let appended = self.append_batch(txns);
         self.commit(|_| {});
         appended
     }
 
     /// Appends one entry of transactions, and no more. Returns whether it changes anything.
-    pub(super) fn append_batch(&mut self, txns: &[Vec<Wish>]) -> bool {
+    pub(crate) fn append_batch(&mut self, txns: &[Vec<Wish>]) -> bool {
         let mut encoder = Encoder::new(0);
         for txn in txns {
             let revision = self.model.revision + 1;
@@ -127,7 +127,7 @@ impl World {
         true
     }
 
-    pub(super) fn compact(&mut self, revision: i64) {
+    pub(crate) fn compact(&mut self, revision: i64) {
         self.model.compacted = self.model.compacted.max(revision);
         let mut encoder = Encoder::new(0);
         encoder.note(&revision.to_le_bytes());
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// Makes what was appended durable, tells how far that came after each frame, and applies it.
-    pub(super) fn commit(&mut self, mut acknowledged: impl FnMut(u64)) {
+    pub(crate) fn commit(&mut self, mut acknowledged: impl FnMut(u64)) {
         let last = self.states.len() as u64 - 1;
         while self.engine.log().commit_step().unwrap().is_some() {
             acknowledged(last - (self.last_ticket - self.engine.log().durable().0));
@@ -226,13 +226,13 @@ impl World {
         self.engine.apply(&writes, main);
     }
 
-    pub(super) fn freeze(&mut self) -> bool {
+    pub(crate) fn freeze(&mut self) -> bool {
         let revision = self.engine.revision();
         let applied = Applied { revision, groups: BTreeMap::from([(GROUP, self.index)]) };
         self.engine.freeze(applied, Bytes::from(self.index.to_le_bytes().to_vec()))
     }
 
-    pub(super) fn step(&mut self, budget: u64) -> Work {
+    pub(crate) fn step(&mut self, budget: u64) -> Work {
         let work = self.engine.maintain_step(budget).unwrap();
         if let Work::Flushed(applied) = &work {
             self.flushed = applied.groups[&GROUP];
@@ -241,7 +241,7 @@ impl World {
     }
 
     /// Works until there is nothing to do.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for _ in 0..10_000 {
             if self.step(1 << 20) == Work::Idle {
                 return;
@@ -251,13 +251,13 @@ impl World {
     }
 
     /// Lets go of the log up to the last flush.
-    pub(super) fn purge(&mut self) {
+    pub(crate) fn purge(&mut self) {
         self.engine.log().purge(GROUP, 1, self.flushed);
         self.engine.set_history_floor(GROUP, self.flushed + 1);
     }
 
     /// Starts again, after a power cut if there is a seed.
-    pub(super) fn restart(&mut self, power_cut: Option<u64>) {
+    pub(crate) fn restart(&mut self, power_cut: Option<u64>) {
         if let Some(seed) = power_cut {
             self.disk = self.disk.crash(seed);
         }
@@ -277,7 +277,7 @@ impl World {
     }
 
     /// Compares every kind of read at `main`.
-    pub(super) fn check(&self, range: &KeyRange, main: i64, limit: usize) {
+    pub(crate) fn check(&self, range: &KeyRange, main: i64, limit: usize) {
         for space in [Space::Kv, Space::Lease] {
             let count = self.engine.count(space, range, main);
             if main < self.model.compacted {
