@@ -24,7 +24,7 @@ pub mod mvcc;
 pub mod table;
 mod types;
 
-pub use engine::{Engine, Opened, Options, Stats, Work};
+pub use engine::{Engine, Opened, Options, ScrubStep, Stats, Work};
 pub use error::{Error, Result};
 pub use mvcc::{Direction, KeyMeta, KeyRange, Write};
 pub use table::Applied;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::Damage;
 use crate::error::Result;
+use crate::table::KeyRange;
 use crate::table::reader::Table;
 use crate::table::versions::{MergedVersions, Versions};
 use crate::table::walker::Walker;
 use crate::table::writer::file_name;
-use crate::table::{KeyRange, Version};
 use crate::types::{Pointer, Revision, Space, Value};
 
 /// Every revision.
@@ -40,11 +40,19 @@ impl SumsWalk {
     /// # Errors
     /// From reading the first blocks.
     pub(crate) fn new(tables: Vec<Arc<Table>>, compacted: i64) -> Result<Self> {
-        let versions = merged(&tables, Space::Kv)?;
+        SumsWalk::from(tables, compacted, (Space::Kv, Vec::new()))
+    }
+
+    /// As [`SumsWalk::new`], from the key at `start` on.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn from(tables: Vec<Arc<Table>>, compacted: i64, start: (Space, Vec<u8>)) -> Result<Self> {
+        let versions = merged(&tables, start.0, start.1)?;
         Ok(SumsWalk {
             tables,
             compacted,
-            space: Space::Kv,
+            space: start.0,
             versions,
             key: Vec::new(),
             of_key: Vec::new(),
@@ -54,7 +62,7 @@ impl SumsWalk {
         })
     }
 
-    /// Goes through about `budget` bytes; `true` at the end. Wrong sums go to `found`, pointers to `pointers`.
+    /// Goes through about `budget` bytes, and to the end of the key it is in; `true` at the end. Wrong sums go to `found`, pointers to `pointers`.
     ///
     /// # Errors
     /// From reading the tables; the walk is over then.
@@ -65,31 +73,42 @@ impl SumsWalk {
         mut pointers: impl FnMut(Pointer),
     ) -> Result<bool> {
         let end = self.done.saturating_add(budget.max(1));
-        while self.done < end {
+        loop {
             let Some((key, version)) = self.versions.peek() else {
                 self.end_key(found);
                 if self.space == Space::Lease {
                     return Ok(true);
                 }
                 self.space = Space::Lease;
-                self.versions = merged(&self.tables, Space::Lease)?;
+                self.key.clear();
+                self.versions = merged(&self.tables, Space::Lease, Vec::new())?;
                 continue;
             };
-            self.done += (key.len() + size_of_val(version)) as u64;
-            self.versions_seen += 1;
-            if let Some(Value::Pointer(pointer)) = &version.value {
-                pointers(*pointer);
-            }
-            let entry = (version.revision, i64::from(version.weight), !is_tombstone(version));
-            if self.key != key {
+            let size = (key.len() + size_of_val(version)) as u64;
+            let entry = (version.revision, i64::from(version.weight), version.value.is_some());
+            let pointer = match &version.value {
+                Some(Value::Pointer(pointer)) => Some(*pointer),
+                Some(Value::Inline(_)) | None => None,
+            };
+            if self.of_key.is_empty() || self.key != key {
                 let key = key.to_vec();
                 self.end_key(found);
                 self.key = key;
+                if self.done >= end {
+                    return Ok(false);
+                }
             }
+            self.done += size;
+            self.versions_seen += 1;
             self.of_key.push(entry);
+            pointer.into_iter().for_each(&mut pointers);
             self.versions.advance()?;
         }
-        Ok(false)
+    }
+
+    /// The key that comes next, after a step that did not end the walk.
+    pub(crate) fn position(&self) -> (Space, Vec<u8>) {
+        (self.space, self.key.clone())
     }
 
     fn end_key(&mut self, found: &mut Vec<Damage>) {
@@ -130,13 +149,10 @@ fn wrong_sum(newest_first: &[(Revision, i64, bool)], compacted: i64) -> Option<(
     None
 }
 
-fn is_tombstone(version: &Version) -> bool {
-    version.value.is_none()
-}
-
-fn merged(tables: &[Arc<Table>], space: Space) -> Result<MergedVersions> {
+fn merged(tables: &[Arc<Table>], space: Space, start: Vec<u8>) -> Result<MergedVersions> {
+    let range = KeyRange { start: start.into(), end: None };
     let sources = tables.iter().map(|table| {
-        Versions::of_table(Walker::uncached(Arc::clone(table), space), KeyRange::all(), EVERYTHING)
+        Versions::of_table(Walker::uncached(Arc::clone(table), space), range.clone(), EVERYTHING)
     });
     Ok(MergedVersions::new(sources.collect::<Result<_>>()?))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -62,6 +62,8 @@ pub(super) fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened> {
         compacted_at_freeze: AtomicI64::new(state.compacted),
         history_floors: Mutex::new(BTreeMap::new()),
         maintenance: Mutex::new(Maintenance::new(manifest)),
+        scrub: Mutex::default(),
+        sums_wrong: AtomicBool::new(false),
         counters: Counters::default(),
     };
     Ok(Opened { engine, state: state.state, applied: state.applied })

@@ -6,5 +6,6 @@ pub(crate) mod model;
 mod order;
 mod reclaim;
 mod refusals;
+mod scrub;
 mod story;
 pub(crate) mod world;

@@ -288,6 +288,12 @@ impl State {
             .collect()
     }
 
+    /// The oldest sealed and durable segment younger than `after`, and the seq of its last frame.
+    pub(super) fn sealed_after(&self, after: u32) -> Option<(Arc<Segment>, u64)> {
+        let mut younger = self.segments.range(after.saturating_add(1)..self.durable.uid.max(after + 1));
+        younger.find_map(|(_, segment)| Some((segment.clone(), segment.sealed()?.last_seq)))
+    }
+
     /// Takes segments out of the live ones. Hands them out, so that files go to the pool without the lock.
     pub(super) fn release(&mut self, uids: &[u32]) -> Vec<Arc<Segment>> {
         let live = Arc::make_mut(&mut self.segments);

@@ -168,6 +168,16 @@ fn candidates(disk: &dyn Disk) -> Result<Vec<Candidate>> {
     Ok(files)
 }
 
+/// The segment in a file that is known to hold one.
+pub(super) fn found(place: PoolFile) -> Result<FoundSegment> {
+    let mut page = vec![0; place.len.min(HEADER_PAGE + FRAME_HEADER as u64) as usize];
+    place.file.read_at(0, &mut page).map_err(|error| Error::io(&place.name, &error))?;
+    match SegmentHeader::decode(&page) {
+        Decoded::Header(header) => Ok(FoundSegment { place, page, header }),
+        Decoded::Nothing | Decoded::Foreign(_) => Err(corrupt(&place, 0, "segment header")),
+    }
+}
+
 /// All files that may be live segments and have a whole header, oldest first; for who looks at all of them,
 /// whatever is wrong with some; and the other files.
 pub(super) fn segments(

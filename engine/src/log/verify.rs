@@ -12,7 +12,7 @@ use super::pool::PoolFile;
 use super::recover::{judge, read_footer};
 use super::scan;
 use super::survey::{self, FoundSegment, corrupt};
-use super::{Bounds, GroupId, LogOptions};
+use super::{Bounds, GroupId, Log, LogOptions};
 use crate::disk::{Disk, File};
 use crate::error::{Error, Result};
 use crate::types::Pointer;
@@ -274,5 +274,46 @@ impl SegmentScan {
             found.push(corrupt(&self.place, offset, "footer tells of other records than the frames"));
         }
         Ok(())
+    }
+}
+
+impl Log {
+    /// The scan of the oldest sealed segment younger than `after`, off the cache where the disk can.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Io`] with the segment's uid, if its file is no segment any more.
+    pub(crate) fn scan_sealed(&self, after: u32) -> std::result::Result<Option<SealedScan>, (u32, Error)> {
+        let Some((segment, last_seq)) = self.state.lock().sealed_after(after) else { return Ok(None) };
+        let place = segment.place().expect("a sealed segment has a file").clone();
+        let opened = self.disk.open_uncached(&place.name).and_then(|file| Ok((file.len()?, file)));
+        let scan = opened.map_err(|error| Error::io(&place.name, &error)).and_then(|(len, file)| {
+            let found = survey::found(PoolFile { file, len, ..place })?;
+            Ok(SegmentScan::new(&found, last_seq))
+        });
+        let scan = scan.map_err(|error| (segment.uid(), error))?;
+        Ok(Some(SealedScan { scan, segment }))
+    }
+}
+
+/// The scan of a sealed segment that is in use.
+#[derive(Debug)]
+pub(crate) struct SealedScan {
+    scan: SegmentScan,
+    /// Held so that its file is not used again meanwhile.
+    segment: Arc<super::segment::Segment>,
+}
+
+impl SealedScan {
+    /// As the scan's.
+    pub(crate) fn step(&mut self, budget: u64, found: &mut Vec<Error>) -> Result<bool> {
+        self.scan.step(budget, found)
+    }
+
+    pub(crate) fn uid(&self) -> u32 {
+        self.segment.uid()
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        self.scan.position()
     }
 }

@@ -73,6 +73,16 @@ impl Table {
             }
             opened => opened.map_err(|source| Error::io(&name, &source))?,
         };
+        Table::of(file, record, cache)
+    }
+
+    /// As [`Table::open`], from the file that it is in.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn of(file: Arc<dyn File>, record: TableRecord, cache: Arc<BlockCache>) -> Result<Self> {
+        let name = file_name(record.uid);
+        let corrupt = |offset, reason| Error::Corrupt { file: name.clone(), offset, reason };
         let len = file.len().map_err(|source| Error::io(&name, &source))?;
         if len != record.len || len < (HEADER_LEN + TRAILER_LEN) as u64 {
             return Err(corrupt(len.min(record.len), "not as long as the manifest says"));
