@@ -1,7 +1,7 @@
 //! Workload, model and checkers against a running server of etcd's API.
 //!
 //! The run is cut into windows that are judged one after the other, so memory does not grow with its length. It
-//! stops at the first window with a violation.
+//! goes on after a violation, from what the server said there is, until there are many or the judge has lost track.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -20,6 +20,9 @@ const WINDOW: u64 = 20_000;
 
 /// Connections, over which the clients are spread.
 const CONNECTIONS: u32 = 4;
+
+/// So many violations are enough.
+const VIOLATIONS_MAX: usize = 20;
 
 /// What a run found, as it is printed.
 #[derive(Debug, Default, Serialize)]
@@ -106,7 +109,7 @@ async fn judge(arguments: &Arguments) -> Summary {
         return summary;
     }
     let mut judge = Judge::new(checkers::Options::default());
-    while summary.operations < arguments.operations && summary.violations.is_empty() {
+    while summary.operations < arguments.operations && summary.violations.len() < VIOLATIONS_MAX {
         let operations = WINDOW.min(arguments.operations - summary.operations);
         let history = session.window(operations).await;
         summary.operations += operations;
@@ -114,14 +117,16 @@ async fn judge(arguments: &Arguments) -> Summary {
         let violations = judge.window(&history);
         summary.violations.extend(violations.into_iter().map(Found::from));
         summary.seconds = session.clock().elapsed().as_secs_f64();
+        if judge.has_lost_track(&history) {
+            summary.failure = Some("what happened is not known well enough to go on".to_owned());
+            break;
+        }
         eprintln!(
             "simtest: {} operations, {} revisions, {} watch events, {:.1} s",
             summary.operations, summary.revisions, summary.watch_events, summary.seconds
         );
     }
-    if summary.violations.is_empty() {
-        session.clean().await;
-    }
+    session.clean().await;
     summary
 }
 

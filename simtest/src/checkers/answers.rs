@@ -110,12 +110,8 @@ fn wrong(
     expectations: Vec<String>,
 ) -> Violation {
     let mut window = vec![describe::operation(operation)];
-    window.extend(expectations.into_iter().take(4).map(|mut line| {
-        line.truncate(line.floor_char_boundary(800));
-        line
-    }));
-    let (from, to) = (operation.invoked.order, operation.completed.order);
-    window.extend(describe::window(case.history, from, to).into_iter().skip(1));
+    window.extend(expectations.into_iter().take(3).map(|line| describe::cut(line, 2_000)));
+    window.extend(describe::window(case.history, operation.invoked.order, operation.completed.order));
     let revision = match &operation.outcome {
         Outcome::Answered(answer) => Some(answer.revision()),
         _ => None,

@@ -161,6 +161,15 @@ impl Judge {
     }
 }
 
+impl Judge {
+    /// Whether the next window can't be judged, as `history`, the last, was not told to its end.
+    #[must_use]
+    pub fn has_lost_track(&self, history: &History) -> bool {
+        let known = self.carried.as_ref().map(|carried| carried.model.revision());
+        history.final_revision.is_none() || known < history.final_revision
+    }
+}
+
 /// At most `most` violations of each guarantee.
 fn few_of_each(violations: Vec<Violation>, most: usize) -> Vec<Violation> {
     let mut counts: std::collections::BTreeMap<&'static str, usize> = std::collections::BTreeMap::new();
