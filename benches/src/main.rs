@@ -4,13 +4,14 @@
 //! One thread: a current-thread runtime, so that the client costs little on a machine that the server shares.
 //!
 //! Reading order: [`cli`], [`client`] (gRPC on h2), [`load`] (throughput and latency), [`watch`] (fan-out),
-//! [`beside`] (puts beside background work), [`kube`] (a cluster), [`rounds`] (kill -9 and the checker), [`commands`] (each subcommand put together).
+//! [`beside`] (puts beside background work), [`kube`] (a cluster), [`rounds`] (kill -9 and the checker), [`compare`] (etcd and Keelson in turn), [`commands`] (each subcommand put together).
 
 mod beside;
 mod cli;
 mod client;
 mod clock;
 mod commands;
+mod compare;
 mod kube;
 mod load;
 mod rounds;

@@ -1,6 +1,7 @@
 //! The command line: subcommands and options, with examples in `--help`.
 
 mod beside;
+mod compare;
 mod kube;
 mod loads;
 mod servers;
@@ -9,6 +10,7 @@ mod watch;
 use clap::{Parser, Subcommand};
 
 pub(crate) use beside::BesideArgs;
+pub(crate) use compare::CompareArgs;
 pub(crate) use kube::KubeArgs;
 pub(crate) use loads::{FillArgs, GetArgs, ListArgs, LoadArgs, MixedArgs, PageArgs, StreamArgs, check_slots};
 pub(crate) use servers::{KillRoundsArgs, StartTimeArgs, VerifyArgs};
@@ -29,6 +31,8 @@ Examples:
     keelson-load beside --background lease
   A cluster of 5,000 nodes with two API servers, one of them restarted in the middle:
     keelson-load kubemix --nodes 5000 --apiservers 2 --seconds 60 --storm restart --server-pid $(pidof etcd)
+  Keelson beside etcd: the puts, and pages and counts of stores of two sizes; five rounds of each:
+    keelson-load compare 'put*' count 'page*' --keys 100000,1000000
   Does an acknowledged write survive kill -9? Fresh data directory, 20 rounds:
     keelson-load kill-rounds --rounds 20 --server-cmd 'keelson --data-dir /tmp/rounds'
   Is every promise kept on a running store that nobody else writes to?
@@ -72,6 +76,8 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// What a Kubernetes cluster of so many nodes does to its store.
     Kubemix(KubeArgs),
+    /// etcd and Keelson in turn, over several rounds: medians, spreads and ratios, as a table and as plots.
+    Compare(CompareArgs),
     /// Start a server, time it to its first linearizable read, kill it.
     StartTime(StartTimeArgs),
     /// Load a server, kill -9 it, start it again, check every promise; over and over.
@@ -138,6 +144,7 @@ mod tests {
             ("beside", "beside what"),
             ("beside --background lease --pieces 0", "no lease"),
             ("kubemix --nodes 0", "no cluster"),
+            ("compare --rounds 0", "nothing to compare"),
             ("watch --watchers 0", "nobody watches"),
             ("watch --value-size 15", "no room for the stamp"),
             ("watch --progress 0", "never asks"),

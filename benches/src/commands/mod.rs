@@ -1,8 +1,9 @@
 //! Each subcommand put together from options, work, driver and report.
 //!
-//! Reading order: this file (which subcommand is where), [`loads`], [`watch`], [`beside`], [`kube`], [`servers`].
+//! Reading order: this file (which subcommand is where), [`loads`], [`watch`], [`beside`], [`kube`], [`compare`], [`servers`].
 
 mod beside;
+mod compare;
 mod kube;
 mod loads;
 mod servers;
@@ -35,6 +36,7 @@ pub(crate) async fn run(command: Command) -> Result<bool, Failure> {
         Command::Beside(args) => beside::beside(&args).await,
         Command::Watch(args) => watch::watch(&args).await,
         Command::Kubemix(args) => kube::kubemix(&args).await,
+        Command::Compare(args) => compare::compare(&args).await,
         Command::StartTime(args) => servers::start_time(&args).await,
         Command::KillRounds(args) => servers::kill_rounds(args).await,
         Command::Verify(args) => servers::verify(args).await,

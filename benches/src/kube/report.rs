@@ -144,7 +144,7 @@ impl Report {
             self.listed_rows, self.listed_mib_per_second
         ));
         let device = self.device_written_bytes.map_or("unknown".to_owned(), |bytes| {
-            format!("{:.1} MiB, {:.2} by byte", mib(bytes), bytes as f64 / self.user_bytes.max(1) as f64)
+            format!("{:.1} MiB, {:.2} per byte", mib(bytes), bytes as f64 / self.user_bytes.max(1) as f64)
         });
         lines.push(format!("  user bytes   {:.1} MiB; disks wrote {device}", mib(self.user_bytes)));
         lines.push(format!("  client       {:.1} us CPU/call", self.client_cpu_us_per_operation));

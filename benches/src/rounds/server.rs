@@ -65,6 +65,11 @@ impl Server {
         Err(Failure::Transport(format!("not ready in {} s ({last}): {}", patience.as_secs(), self.log_end())))
     }
 
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it with SIGKILL and waits for its end.
     ///
     /// # Errors
