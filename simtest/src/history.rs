@@ -126,6 +126,8 @@ pub struct History {
     pub streams: Vec<Stream>,
     /// Which watch goes on where another was left.
     pub resumed: Vec<Resumed>,
+    /// Watching clients that were given up before everything due had come to their watches.
+    pub unsettled: Vec<u32>,
     /// Streams of the witness: one watch after the other over all keys, with the pairs as they were, each from
     /// where the one before was left. They tell what happened to requests whose outcome is unknown.
     pub witness: Vec<Stream>,

@@ -3,10 +3,12 @@
 //! The names are those of etcd's API. Of a header only the revision is kept, since nothing else of it is a
 //! function of the history. Enums that a client may fill with numbers that there are not are numbers here.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 /// A stored pair, or one that is gone.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct KeyValue {
     /// The key.
     pub key: Bytes,
@@ -20,6 +22,33 @@ pub struct KeyValue {
     pub value: Bytes,
     /// The lease that it hangs on; 0 for none.
     pub lease: i64,
+}
+
+/// As the fields, but for a long value, of which the beginning is enough for people.
+impl fmt::Debug for KeyValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyValue")
+            .field("key", &self.key)
+            .field("create_revision", &self.create_revision)
+            .field("mod_revision", &self.mod_revision)
+            .field("version", &self.version)
+            .field("value", &Short(&self.value))
+            .field("lease", &self.lease)
+            .finish()
+    }
+}
+
+/// A value whose text is at most a few bytes of it.
+struct Short<'a>(&'a Bytes);
+
+impl fmt::Debug for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 24;
+        if self.0.len() <= MOST {
+            return self.0.fmt(f);
+        }
+        write!(f, "{:?} and {} bytes more", self.0.slice(..MOST), self.0.len() - MOST)
+    }
 }
 
 /// What a Range asks; the fields are the API's.
@@ -42,7 +71,7 @@ pub struct Range {
 }
 
 /// What a Put asks.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 #[allow(missing_docs, reason = "the fields of PutRequest")]
 pub struct Put {
     pub key: Bytes,
@@ -51,6 +80,20 @@ pub struct Put {
     pub prev_kv: bool,
     pub ignore_value: bool,
     pub ignore_lease: bool,
+}
+
+/// As the fields, but for a long value.
+impl fmt::Debug for Put {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Put")
+            .field("key", &self.key)
+            .field("value", &Short(&self.value))
+            .field("lease", &self.lease)
+            .field("prev_kv", &self.prev_kv)
+            .field("ignore_value", &self.ignore_value)
+            .field("ignore_lease", &self.ignore_lease)
+            .finish()
+    }
 }
 
 /// What a DeleteRange asks.

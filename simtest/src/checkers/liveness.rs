@@ -1,11 +1,10 @@
 //! Liveness: once faults have ended, requests are answered, the last reads succeed, and every watch is told what is
 //! due.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::checkers::{Case, Violation, describe};
-use crate::history::{Outcome, Stream};
+use crate::history::Outcome;
 
 /// What did not come although no fault was left.
 pub(crate) fn liveness(case: &Case<'_>) -> Vec<Violation> {
@@ -23,11 +22,9 @@ pub(crate) fn liveness(case: &Case<'_>) -> Vec<Violation> {
         violations.push(wrong("the last read was not answered".to_owned(), Vec::new()));
         return violations;
     }
-    let mut last: BTreeMap<u32, &Stream> = BTreeMap::new();
-    for stream in case.history.streams.iter().chain(&case.history.witness) {
-        last.insert(stream.client, stream);
-    }
-    for stream in last.values().filter(|stream| !stream.drained) {
+    for client in &case.history.unsettled {
+        let streams = case.history.streams.iter().chain(&case.history.witness);
+        let Some(stream) = streams.rev().find(|stream| stream.client == *client) else { continue };
         let window = stream.messages.iter().rev().take(6).rev();
         let mut window: Vec<String> =
             window.map(|(stamp, message)| describe::message(stamp, message)).collect();
@@ -35,7 +32,7 @@ pub(crate) fn liveness(case: &Case<'_>) -> Vec<Violation> {
         window.push(format!("{:?}", stream.end));
         let message = format!(
             "the watches of client {} were not told, or not told that they were told, of everything up to {:?}",
-            stream.client, case.history.final_revision
+            client, case.history.final_revision
         );
         violations.push(wrong(message, window));
     }
@@ -57,6 +54,7 @@ mod tests {
         found("liveness", "the last read is not answered", |history| history.final_revision = None);
         found("liveness", "a watch does not come to its end", |history| {
             history.streams.last_mut().expect("a stream").drained = false;
+            history.unsettled.push(1);
         });
     }
 }

@@ -216,6 +216,7 @@ pub(crate) fn good() -> History {
         operations: operations.collect(),
         streams: vec![stream(1, 1, 2, 4), stream(1, 6, 5, 5), stream(1, 9, 6, 7)],
         resumed: vec![resumed(0, 1, false), resumed(1, 2, true)],
+        unsettled: Vec::new(),
         witness: vec![witness],
         first_revision: 1,
         first_compacted: -1,

@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 use crate::client::Client;
-use crate::history::{Clock, History, Operation, Outcome, Stream};
+use crate::history::{Clock, History, Operation, Outcome};
 use crate::op::{Answer, Range, Request};
 use knowledge::Knowledge;
 
@@ -227,7 +227,7 @@ impl Session {
         let mut watchers = JoinSet::new();
         for number in 0..self.options.watchers {
             let watcher = self.watcher(clients + number, seed, watching.clone());
-            watchers.spawn(async move { (number, watcher.run().await) });
+            watchers.spawn(watcher.run());
         }
         let witness = tokio::spawn(self.witness(watching).run());
 
@@ -248,11 +248,14 @@ impl Session {
         while let Some(done) = watchers.join_next().await {
             watched.push(done.expect("a watcher does not panic"));
         }
-        watched.sort_by_key(|(number, _)| *number);
-        for (_, (streams, resumed)) in watched {
-            take_streams(&mut history, streams, resumed);
+        watched.sort_by_key(|watched: &streams::Watched| watched.client);
+        for watched in watched {
+            take_streams(&mut history, watched);
         }
         history.witness = witness.await.expect("the witness does not panic");
+        if !history.witness.last().is_some_and(|stream| stream.drained) {
+            history.unsettled.push(clients + self.options.watchers);
+        }
         history.operations.append(&mut self.asked);
         history.operations.sort_by_key(|operation| operation.invoked.order);
         history.ended = self.clock.now();
@@ -346,11 +349,14 @@ impl Session {
     }
 }
 
-/// Appends one watcher's streams, whose numbers count from 0.
-fn take_streams(history: &mut History, streams: Vec<Stream>, resumed: Vec<crate::history::Resumed>) {
+/// Appends what one watching client saw.
+fn take_streams(history: &mut History, watched: streams::Watched) {
+    if !watched.settled {
+        history.unsettled.push(watched.client);
+    }
     let offset = history.streams.len();
-    history.streams.extend(streams);
-    history.resumed.extend(resumed.into_iter().map(|mut resumed| {
+    history.streams.extend(watched.streams);
+    history.resumed.extend(watched.resumed.into_iter().map(|mut resumed| {
         resumed.from.0 += offset;
         resumed.to.0 += offset;
         resumed

@@ -41,6 +41,17 @@ pub(crate) struct Watcher {
     pub(crate) phase: watch::Receiver<Phase>,
 }
 
+/// What a watching client saw.
+pub(crate) struct Watched {
+    /// The client's number.
+    pub(crate) client: u32,
+    pub(crate) streams: Vec<Stream>,
+    /// Which watch went on from which; the numbers of streams count from 0.
+    pub(crate) resumed: Vec<Resumed>,
+    /// Whether everything due has come.
+    pub(crate) settled: bool,
+}
+
 /// A watch that the client has, or goes on with on its next stream.
 #[derive(Debug, Clone)]
 struct Live {
@@ -68,16 +79,16 @@ enum Turn {
 }
 
 impl Watcher {
-    /// Watches until the run ends and everything due has come, or was waited for long enough. Gives the streams
-    /// and which watch went on from which; the numbers of streams count from 0.
-    pub(crate) async fn run(mut self) -> (Vec<Stream>, Vec<Resumed>) {
+    /// Watches until the run ends and everything due has come, or was waited for long enough.
+    pub(crate) async fn run(mut self) -> Watched {
         let (mut streams, mut resumed) = (Vec::new(), Vec::new());
         let mut lives: Vec<Live> = Vec::new();
         let mut deadline = None;
         loop {
             let ending = matches!(*self.phase.borrow(), Phase::Draining { .. });
-            if ending && (lives.is_empty() || deadline.is_some_and(|deadline| Instant::now() >= deadline)) {
-                return (streams, resumed);
+            let given_up = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if ending && (lives.is_empty() || given_up) {
+                return Watched { client: self.client, streams, resumed, settled: lives.is_empty() };
             }
             let number = streams.len();
             let before = std::mem::take(&mut lives);
@@ -91,7 +102,7 @@ impl Watcher {
             let drained = stream.drained;
             streams.push(stream);
             if drained {
-                return (streams, resumed);
+                return Watched { client: self.client, streams, resumed, settled: true };
             }
             tokio::time::sleep(DRAIN_PAUSE).await;
         }

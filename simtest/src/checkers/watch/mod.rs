@@ -107,6 +107,8 @@ fn take_stream_apart<'a>(
         } else if message.canceled {
             match ids.remove(&id) {
                 Some(at) => watches[at].canceled = Some((stamp, message)),
+                // etcd ends a watch once more if the client asks for it after a compaction has ended it.
+                None if half_free.contains(&id) && asked_to_end(stream, id, stamp) => {}
                 None => strays.push(Stray { stamp, message }),
             }
             if message.compact_revision > 0 {
@@ -129,6 +131,12 @@ fn take_stream_apart<'a>(
             watch.leaving.get_or_insert(*asked);
         }
     }
+}
+
+/// Whether the end of watch `id` had been asked for on `stream` before the moment `at`.
+fn asked_to_end(stream: &Stream, id: i64, at: Stamp) -> bool {
+    let mut sent = stream.requests.iter();
+    sent.any(|(asked, sent)| *asked < at && *sent == WatchRequest::Cancel { watch_id: id })
 }
 
 impl<'a> Watch<'a> {

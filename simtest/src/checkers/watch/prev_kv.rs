@@ -1,5 +1,5 @@
 //! prev_kv: an event that changes or deletes a pair brings the pair as it was, if that was asked for and is not
-//! compacted; no other event brings one.
+//! compacted; no other event brings one. A watch whose end the client has asked for may be told without.
 
 use crate::checkers::watch::Watch;
 use crate::checkers::{Case, Violation};
@@ -15,8 +15,10 @@ pub(crate) fn prev_kv(case: &Case<'_>, model: &Model, watch: &Watch<'_>) -> Opti
         if event.prev_kv.as_ref() == expected {
             continue;
         }
-        let lost = event.prev_kv.is_none() && case.compactions.high(stamp.order) > revision - 1;
-        if !lost {
+        let compacted = case.compactions.high(stamp.order) > revision - 1;
+        // Once the end of a watch is asked for, etcd no longer looks the pairs up.
+        let left = watch.leaving.is_some_and(|asked| asked < stamp);
+        if event.prev_kv.is_some() || !(compacted || left) {
             let told = &event.prev_kv;
             let message =
                 format!("revision {revision} came with {told:?} as it was, where it was {expected:?}");
