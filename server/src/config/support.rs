@@ -49,7 +49,6 @@ const TABLE: &[(&str, Support)] = &[
     ("backend-bbolt-freelist-type", ONLY_BBOLT),
     ("backend-batch-interval", ONLY_BBOLT),
     ("backend-batch-limit", ONLY_BBOLT),
-    ("grpc-keepalive-min-time", NoEffect("clients are never punished for early pings")),
     ("socket-reuse-address", NoEffect("SO_REUSEADDR is always set")),
     ("enable-grpc-gateway", NoEffect("there is no JSON gateway yet")),
     ("raft-read-timeout", ONE_MEMBER),

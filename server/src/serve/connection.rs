@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::front::Front;
+use super::pings::Guarded;
 use super::settings::ListenSettings;
 use super::socket::Socket;
 use crate::flag::Flag;
@@ -25,6 +26,7 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Clone)]
 pub(super) struct Connections {
     builder: auto::Builder<TokioExecutor>,
+    ping_min_time: Duration,
 }
 
 impl Connections {
@@ -39,7 +41,7 @@ impl Connections {
             .max_concurrent_streams(listen.max_concurrent_streams)
             .keep_alive_interval(listen.keepalive_interval)
             .keep_alive_timeout(listen.keepalive_timeout.unwrap_or(FOR_EVER));
-        Connections { builder }
+        Connections { builder, ping_min_time: listen.keepalive_min_time }
     }
 
     /// Serves a connection until either side ends it, or `stopping` is raised and what was under way is answered.
@@ -64,7 +66,8 @@ impl Connections {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let mut connection = std::pin::pin!(self.builder.serve_connection(TokioIo::new(stream), front));
+        let stream = TokioIo::new(Guarded::new(stream, self.ping_min_time));
+        let mut connection = std::pin::pin!(self.builder.serve_connection(stream, front));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = stopping.raised() => {

@@ -93,6 +93,8 @@ pub struct ListenSettings {
     pub keepalive_interval: Option<Duration>,
     /// Time to wait for the answer to a ping; `None` for ever.
     pub keepalive_timeout: Option<Duration>,
+    /// Least time that a client must let pass between its pings; zero for gRPC's default.
+    pub keepalive_min_time: Duration,
 }
 
 impl Settings {
@@ -122,6 +124,7 @@ impl Settings {
                 max_concurrent_streams: config.max_concurrent_streams,
                 keepalive_interval: config.grpc_keepalive_interval,
                 keepalive_timeout: config.grpc_keepalive_timeout,
+                keepalive_min_time: config.grpc_keepalive_min_time,
             },
             bootstrap: bootstrap
                 .map(|bootstrap| (bootstrap.cluster_id, bootstrap.member_id))

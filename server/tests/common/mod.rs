@@ -51,6 +51,7 @@ pub fn settings(data_dir: &Path) -> Settings {
             max_concurrent_streams: u32::MAX,
             keepalive_interval: None,
             keepalive_timeout: None,
+            keepalive_min_time: Duration::from_secs(5),
         },
         bootstrap: Ok((0xc1, 0xd2)),
         peer_urls: vec!["http://127.0.0.1:2380".to_owned()],

@@ -68,7 +68,8 @@ pub(crate) struct MemberFlags {
     /// Most streams a client may have open on one connection.
     #[arg(long, default_value = "4294967295")]
     pub(crate) max_concurrent_streams: Whole32,
-    /// Least time a client must let pass between its pings.
+    /// Least time a client must let pass between its pings; one that pings too early too often is sent away. 0 means
+    /// gRPC's default, 5m.
     #[arg(long, default_value = "5s")]
     pub(crate) grpc_keepalive_min_time: GoDuration,
     /// Idle time after which the server pings a client; 0 means never.
