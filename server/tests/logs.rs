@@ -105,6 +105,7 @@ fn slow_requests_are_told_of() {
         kv.txn(writes).await.expect("written");
         kv.put(put("large", 100_000)).await.expect("written");
         kv.put(put("", 1)).await.expect_err("no key");
+        kv.range(RangeRequest { key: Bytes::from("large"), ..RangeRequest::default() }).await.expect("read");
     });
     for (prefix, request, response, method, why) in [
         ("", r#"put:<key:"a" value_size:3>"#, "size:", "Put", "a write"),
@@ -131,6 +132,13 @@ fn slow_requests_are_told_of() {
         ),
         ("", "/etcdserverpb.KV/Put (too large to be shown)", "size:", "Put", "too long to be kept"),
         ("", r#"put:<value_size:1>"#, "", "Put", "one that fails"),
+        (
+            "read-only range ",
+            r#"key:"large""#,
+            "range_response_count:1 size:100",
+            "Range",
+            "an answer too long to be kept",
+        ),
     ] {
         let line = lines.find("apply request took too long");
         let object = parsed(&line);

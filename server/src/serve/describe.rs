@@ -8,8 +8,8 @@ use prost::Message as _;
 
 use crate::pb::etcdserverpb::{
     AlarmRequest, CompactionRequest, Compare, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
-    LeaseRevokeRequest, PutRequest, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse, compare,
-    request_op, response_op,
+    LeaseRevokeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse, compare, request_op,
+    response_op,
 };
 
 /// A request that was understood.
@@ -32,6 +32,24 @@ pub(super) struct Stats {
     pub(super) request_bytes: i64,
     pub(super) response_count: i64,
     pub(super) response_bytes: i64,
+}
+
+/// What is known of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Answered {
+    /// It, unless it is too long to be kept.
+    pub(super) message: Option<Bytes>,
+    /// Its bytes; `None` if there is none.
+    pub(super) bytes: Option<usize>,
+    /// Of one to Range: rows that came, and how many there are.
+    pub(super) rows: Option<(u64, u64)>,
+}
+
+impl Answered {
+    /// The message if it is known and is a `T`.
+    fn read<T: prost::Message + Default>(&self) -> Option<T> {
+        T::decode(self.message.clone()?).ok()
+    }
 }
 
 /// Whether what the method does is applied, or read, so that it may be slow at it. The rest answers from memory.
@@ -114,58 +132,50 @@ impl Asked {
         }
     }
 
-    /// The answer as the line about a slow apply has it: `message` if it is known, else by its bytes.
-    pub(super) fn answer(&self, message: Option<&Bytes>, bytes: usize) -> String {
-        let of_ranges = match (self, message) {
-            (Asked::Range(_), Some(message)) => RangeResponse::decode(message.clone())
-                .ok()
-                .map(|answer| format!("range_response_count:{} ", answer.kvs.len())),
-            (Asked::Txn(request), Some(message)) if is_read_only(request) => {
-                TxnResponse::decode(message.clone()).ok().map(|answer| {
-                    let counts: Vec<String> = answer
-                        .responses
-                        .iter()
-                        .filter_map(|op| match &op.response {
-                            Some(response_op::Response::ResponseRange(read)) => {
-                                Some(format!("range_response_count:{}", read.kvs.len()))
-                            }
-                            _ => None,
-                        })
-                        .collect();
-                    format!("responses:<{}> ", counts.join(" "))
-                })
-            }
+    /// The answer as the line about a slow apply has it.
+    pub(super) fn answer(&self, answered: &Answered) -> String {
+        let Some(bytes) = answered.bytes else { return String::new() };
+        let of_ranges = match self {
+            Asked::Range(_) => answered.rows.map(|(rows, _)| format!("range_response_count:{rows} ")),
+            Asked::Txn(request) if is_read_only(request) => answered.read().map(|answer: TxnResponse| {
+                let counts: Vec<String> = answer
+                    .responses
+                    .iter()
+                    .filter_map(|op| match &op.response {
+                        Some(response_op::Response::ResponseRange(read)) => {
+                            Some(format!("range_response_count:{}", read.kvs.len()))
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                format!("responses:<{}> ", counts.join(" "))
+            }),
             _ => None,
         };
         format!("{}size:{bytes}", of_ranges.unwrap_or_default())
     }
 
     /// What is counted of a call.
-    pub(super) fn stats(
-        &self,
-        request_bytes: usize,
-        message: Option<&Bytes>,
-        response_bytes: Option<usize>,
-    ) -> Stats {
+    pub(super) fn stats(&self, request_bytes: usize, answered: &Answered) -> Stats {
         let len = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
         let mut stats = Stats {
             request_count: 0,
             request_bytes: len(request_bytes),
             response_count: 0,
-            response_bytes: response_bytes.map_or(0, len),
+            response_bytes: answered.bytes.map_or(0, len),
         };
-        let message = message.cloned().unwrap_or_default();
         match self {
             Asked::Range(_) => {
-                stats.response_count = RangeResponse::decode(message).map_or(0, |answer| answer.count);
+                stats.response_count =
+                    answered.rows.map_or(0, |(_, count)| i64::try_from(count).unwrap_or(i64::MAX));
             }
             Asked::Put(_) => stats.request_count = 1,
             Asked::DeleteRange(_) => {
                 stats.response_count =
-                    DeleteRangeResponse::decode(message).map_or(0, |answer| answer.deleted);
+                    answered.read().map_or(0, |answer: DeleteRangeResponse| answer.deleted);
             }
             Asked::Txn(request) => {
-                let succeeded = TxnResponse::decode(message).is_ok_and(|answer| answer.succeeded);
+                let succeeded = answered.read().is_some_and(|answer: TxnResponse| answer.succeeded);
                 let taken = if succeeded { &request.success } else { &request.failure };
                 stats.request_count = len(taken.len());
                 stats.request_bytes = len(taken.iter().map(prost::Message::encoded_len).sum());
@@ -435,15 +445,17 @@ mod tests {
 
     #[test]
     fn answers_are_counted() {
-        let read =
-            |count| RangeResponse { kvs: vec![Default::default(); count], count: 9, ..Default::default() };
+        let read = |count| crate::pb::etcdserverpb::RangeResponse {
+            kvs: vec![Default::default(); count],
+            count: 9,
+            ..Default::default()
+        };
         let range = Asked::Range(range_of(b"a"));
-        let message = Bytes::from(read(2).encode_to_vec());
-        assert_eq!(range.answer(Some(&message), 40), "range_response_count:2 size:40");
-        assert_eq!(range.answer(None, 100_000), "size:100000", "too long to be kept");
-        let stats = range.stats(3, Some(&message), Some(40));
+        let answered = Answered { bytes: Some(40), rows: Some((2, 9)), ..Answered::default() };
+        assert_eq!(range.answer(&answered), "range_response_count:2 size:40");
         let want = Stats { request_count: 0, request_bytes: 3, response_count: 9, response_bytes: 40 };
-        assert_eq!(stats, want);
+        assert_eq!(range.stats(3, &answered), want);
+        assert_eq!(range.answer(&Answered::default()), "", "it failed");
 
         let txn = TxnRequest {
             success: vec![op_of(request_op::Request::RequestRange(range_of(b"a")))],
@@ -456,12 +468,15 @@ mod tests {
             }],
             ..TxnResponse::default()
         };
-        let message = Bytes::from(answer.encode_to_vec());
+        let message = Some(Bytes::from(answer.encode_to_vec()));
+        let answered = Answered { message, bytes: Some(8), rows: None };
         let asked = Asked::Txn(txn);
-        assert_eq!(asked.answer(Some(&message), 8), "responses:<range_response_count:3> size:8");
-        let stats = asked.stats(99, Some(&message), Some(8));
+        assert_eq!(asked.answer(&answered), "responses:<range_response_count:3> size:8");
+        let unknown = Answered { bytes: Some(100_000), ..Answered::default() };
+        assert_eq!(asked.answer(&unknown), "size:100000", "too long to be kept");
+        let stats = asked.stats(99, &answered);
         assert_eq!((stats.request_count, stats.request_bytes), (1, 5), "of the branch that was taken");
         let grant = Asked::LeaseGrant(LeaseGrantRequest::default());
-        assert_eq!(grant.stats(1, None, Some(1)), Stats::NONE);
+        assert_eq!(grant.stats(1, &answered), Stats::NONE);
     }
 }

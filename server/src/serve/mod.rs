@@ -3,8 +3,8 @@
 //! READING ORDER
 //! 1. `settings`: what a server is started with.
 //! 2. `data_dir`: whose the directory is; `listener`: where it listens; `notify`: whom it tells that it is ready.
-//! 3. `front`: one request of one connection: to a gRPC service or to HTTP; `slow`: whether it took too long, with `tap`
-//!    and `describe`: what passed, in words.
+//! 3. `front`: one request of one connection: to a gRPC service or to HTTP; `slow`: whether it took too long, with `tap`,
+//!    `rows` and `describe`: what passed, in words.
 //! 4. `connection`: one connection; `pings`: whether its client pings too often; `shard`: all connections of one core.
 //! 5. `threads`: the two threads that write and tidy the log and the tables.
 //! 6. `compactor`: compaction by itself; `leader`: whether there is one. [`Member`]: opening the store, and what serves
@@ -31,6 +31,7 @@ mod listener;
 mod member;
 mod notify;
 mod pings;
+mod rows;
 mod settings;
 mod shard;
 mod slow;

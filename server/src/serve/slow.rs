@@ -20,7 +20,8 @@ use tokio::time::Instant;
 use tonic::Status;
 use tonic::body::Body;
 
-use super::describe::{Asked, Stats, is_applied};
+use super::describe::{Answered, Asked, Stats, is_applied};
+use super::rows::Rows;
 use super::tap::{Kept, Watched, Watcher};
 use crate::clock;
 use crate::config::GoDuration;
@@ -95,7 +96,8 @@ impl Call {
         let error =
             Status::from_header_map(response.headers()).filter(|status| status.code() != tonic::Code::Ok);
         let error = error.map(|status| status.message().to_owned());
-        let report = Report { call: self, took, error, answer: Kept::default() };
+        let rows = (self.path == RANGE).then(Rows::new);
+        let report = Report { call: self, took, error, answer: Kept::default(), rows };
         if response.body().is_end_stream() {
             // Nothing follows, and nobody will ask.
             drop(report);
@@ -105,6 +107,7 @@ impl Call {
     }
 }
 
+const RANGE: &str = "/etcdserverpb.KV/Range";
 const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 
 /// What is told of a call once its answer has passed.
@@ -113,19 +116,28 @@ struct Report {
     took: Duration,
     error: Option<String>,
     answer: Kept,
+    /// Of an answer to Range, which may be too long to be kept.
+    rows: Option<Rows>,
 }
 
 impl Watcher for Report {
     fn pass(&mut self, data: &Bytes) {
         self.answer.push(data);
+        if let Some(rows) = &mut self.rows {
+            rows.pass(data);
+        }
     }
 }
 
 impl Drop for Report {
     fn drop(&mut self) {
-        let answer = self.answer.message();
+        let answered = Answered {
+            message: self.answer.message(),
+            bytes: self.answer.len(),
+            rows: self.rows.as_ref().and_then(Rows::counted),
+        };
         if self.call.path == LEASE_GRANT
-            && let Some(Ok(granted)) = answer.clone().map(LeaseGrantResponse::decode)
+            && let Some(Ok(granted)) = answered.message.clone().map(LeaseGrantResponse::decode)
         {
             #[allow(clippy::cast_precision_loss, reason = "seconds of a lease are far below 2^52")]
             self.call.slow.lease_ttls.observe(granted.ttl as f64);
@@ -143,13 +155,13 @@ impl Drop for Report {
         let request = self.call.request.lock();
         let asked = request.message().and_then(|message| Asked::read(self.call.path, message));
         if is_slow_apply {
-            self.tell_of_apply(asked.as_ref(), answer.as_ref());
+            self.tell_of_apply(asked.as_ref(), &answered);
         }
         if !is_slow_call && !is_curious {
             return;
         }
         let stats = match &asked {
-            Some(asked) => asked.stats(request.len().unwrap_or(0), answer.as_ref(), self.answer.len()),
+            Some(asked) => asked.stats(request.len().unwrap_or(0), &answered),
             None => Stats::NONE,
         };
         let content = asked.as_ref().map(Asked::content).unwrap_or_default();
@@ -163,13 +175,13 @@ impl Drop for Report {
 }
 
 impl Report {
-    fn tell_of_apply(&self, asked: Option<&Asked>, answer: Option<&Bytes>) {
+    fn tell_of_apply(&self, asked: Option<&Asked>, answered: &Answered) {
         let request =
             asked.map_or_else(|| format!("{} (too large to be shown)", self.call.path), Asked::text);
-        let response = match (asked, self.answer.len()) {
-            (Some(asked), Some(bytes)) => asked.answer(answer, bytes),
+        let response = match (asked, answered.bytes) {
+            (Some(asked), _) => asked.answer(answered),
             (None, Some(bytes)) => format!("size:{bytes}"),
-            (_, None) => String::new(),
+            (None, None) => String::new(),
         };
         tracing::warn!(
             took = %GoDuration::from(self.took),
