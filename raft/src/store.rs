@@ -120,7 +120,9 @@ impl Store {
         let known = store.shared.state.lock().members.get(&member.id).cloned();
         let member = match &known {
             // Name and client URLs are the member's to tell; where its peers reach it, the cluster has decided.
-            Some(known) => Member { peer_urls: known.peer_urls.clone(), is_learner: known.is_learner, ..member },
+            Some(known) => {
+                Member { peer_urls: known.peer_urls.clone(), is_learner: known.is_learner, ..member }
+            }
             None => member,
         };
         if known.as_ref() == Some(&member) {
