@@ -71,12 +71,12 @@ impl Knowledge {
 
     fn learn_answer(&mut self, request: &Request, answer: &Answer) {
         match (request, answer) {
-            (Request::Range(asked) | Request::RangeStream(asked), Answer::Range(answer)) => {
-                if asked.revision == 0 && !asked.keys_only {
-                    self.heard_all(&answer.kvs);
-                    if asked.range_end.is_empty() && answer.count == 0 {
-                        self.gone(&asked.key);
-                    }
+            (Request::Range(asked) | Request::RangeStream(asked), Answer::Range(answer))
+                if asked.revision == 0 && !asked.keys_only =>
+            {
+                self.heard_all(&answer.kvs);
+                if asked.range_end.is_empty() && answer.count == 0 {
+                    self.gone(&asked.key);
                 }
             }
             (Request::Put(put), Answer::Put(answer)) => self.written(put, answer.revision),

@@ -249,11 +249,12 @@ impl Watcher {
 fn drain(open: &mut Open, link: &WatchLink, revision: i64) -> Turn {
     let mut cancels = Vec::new();
     for live in &mut open.lives {
-        if live.create.start_revision > revision && !live.leaving {
-            if let Some(id) = live.id {
-                live.leaving = true;
-                cancels.push(id);
-            }
+        if live.create.start_revision > revision
+            && !live.leaving
+            && let Some(id) = live.id
+        {
+            live.leaving = true;
+            cancels.push(id);
         }
     }
     for watch_id in cancels {
